@@ -1,0 +1,175 @@
+"""What a loss accepts: shapes, dtypes, label ranges and hyperparameters, checked when the loss is traced.
+
+Values are looked at only where they lie in host memory. A traced or device-held label that is out of range shows as NaN
+in the loss and its gradient instead.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+
+def host_values(x: Any) -> np.ndarray | None:
+    """``x`` as numpy where it can be read without tracing or waiting for an accelerator, else None."""
+    if isinstance(x, jax.core.Tracer):
+        return None
+    if isinstance(x, jax.Array) and not (x.is_fully_addressable and all(d.platform == "cpu" for d in x.devices())):
+        return None
+    return np.asarray(x)
+
+
+def check_logits(logits: ArrayLike) -> Array:
+    """Floating-point logits, in the dtype that the loss is computed in: float64 for float64, else float32."""
+    array = jnp.asarray(logits)
+    if not jnp.issubdtype(array.dtype, jnp.floating):
+        raise ValueError(f"logits must be floating point, got dtype {array.dtype}")
+    return array if array.dtype == jnp.float64 else array.astype(jnp.float32)
+
+
+def check_binary_labels(labels: ArrayLike, logits: Array, where: ArrayLike | None) -> Array:
+    """Labels of the logits' shape: bool or integer in {0, 1}, or float in [0, 1] (cast to the logits' dtype)."""
+    array = jnp.asarray(labels)
+    if array.shape != logits.shape:
+        raise ValueError(f"labels must have the shape of logits, {logits.shape}, got labels of shape {array.shape}")
+    if is_hard(array):
+        _check_values("labels", labels, lambda y: (y == 0) | (y == 1), "0 or 1", where)
+        return array
+    _check_values("labels", labels, _is_probability, "in [0, 1]", where)
+    return array.astype(logits.dtype)
+
+
+def check_class_labels(
+    labels: ArrayLike, logits: Array, axis: int, ignore_index: int | None, where: ArrayLike | None
+) -> Array:
+    """Integer classes of the logits' shape without ``axis``, in [0, c), or float distributions of the logits' shape."""
+    array = jnp.asarray(labels)
+    num_classes = logits.shape[axis]
+    rows = logits.shape[:axis] + logits.shape[axis + 1 :]
+    if array.dtype == jnp.bool_:
+        raise ValueError("labels must be integer classes or float distributions, got dtype bool")
+    if is_hard(array):
+        if array.shape != rows:
+            raise ValueError(
+                f"integer labels must have the shape of logits {logits.shape} without the class axis {axis}, {rows}, "
+                f"got labels of shape {array.shape}"
+            )
+
+        def in_range(y: np.ndarray) -> np.ndarray:
+            known = (y >= 0) & (y < num_classes)
+            return known if ignore_index is None else known | (y == ignore_index)
+
+        _check_values("labels", labels, in_range, f"a class in [0, {num_classes})", where)
+        return array
+    if array.shape != logits.shape:
+        raise ValueError(
+            f"float labels are distributions and must have the shape of logits, {logits.shape}, "
+            f"got labels of shape {array.shape}; class indices must be integers"
+        )
+    if ignore_index is not None:
+        raise ValueError("ignore_index applies to integer labels only; drop soft-labelled rows with where")
+    _check_values("labels", labels, _is_probability, "in [0, 1]", where_rows(where, rows, axis))
+    return array.astype(logits.dtype)
+
+
+def where_rows(where: ArrayLike | None, rows: tuple[int, ...], axis: int) -> Any:
+    """A row mask with the class axis put back, so that it broadcasts against the logits; traced or not as it came."""
+    if where is None:
+        return None
+    np_or_jnp = jnp if host_values(where) is None else np
+    return np_or_jnp.expand_dims(np_or_jnp.broadcast_to(where, rows), axis)
+
+
+def check_axis(axis: int, shape: tuple[int, ...]) -> int:
+    """The class axis counted from the front."""
+    ndim = len(shape)
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"axis must name one of the {ndim} dimensions of logits, got axis={axis} for shape {shape}")
+    if shape[axis] == 0:
+        raise ValueError(f"logits must have at least one class along axis {axis}, got shape {shape}")
+    return axis % ndim
+
+
+def check_gamma(gamma: ArrayLike, logits: Array) -> Array:
+    """The focusing exponent, >= 0 and finite, with as many dimensions as the logits (or none)."""
+    _check_values("gamma", gamma, lambda g: (g >= 0) & (g < np.inf), ">= 0 and finite")
+    return _broadcastable("gamma", gamma, logits)
+
+
+def check_alpha(alpha: ArrayLike | None, logits: Array) -> Array | None:
+    """The weight of the positives, in [0, 1], with as many dimensions as the logits (or none)."""
+    if alpha is None:
+        return None
+    _check_values("alpha", alpha, _is_probability, "in [0, 1] (alpha=None switches it off)")
+    return _broadcastable("alpha", alpha, logits)
+
+
+def check_class_weights(class_weights: ArrayLike | None, logits: Array, axis: int) -> Array | None:
+    """One weight >= 0 a class."""
+    if class_weights is None:
+        return None
+    array = jnp.asarray(class_weights, logits.dtype)
+    if array.shape != (logits.shape[axis],):
+        raise ValueError(
+            f"class_weights must have one weight a class, shape ({logits.shape[axis]},), got shape {array.shape}"
+        )
+    _check_values("class_weights", class_weights, lambda w: (w >= 0) & (w < np.inf), ">= 0 and finite")
+    return array
+
+
+def check_label_smoothing(label_smoothing: ArrayLike, logits: Array) -> Array | None:
+    """The mass spread evenly over all classes, a scalar in [0, 1); None where it is known to be 0."""
+    if np.ndim(label_smoothing) != 0:
+        raise ValueError(f"label_smoothing must be a scalar, got shape {np.shape(label_smoothing)}")
+    _check_values("label_smoothing", label_smoothing, lambda eps: (eps >= 0) & (eps < 1), "in [0, 1)")
+    known = host_values(label_smoothing)
+    return None if known is not None and known == 0 else jnp.asarray(label_smoothing, logits.dtype)
+
+
+def is_hard(labels: Array) -> bool:
+    """Whether labels are bool or integer; otherwise they are floating point, or an error."""
+    if labels.dtype == jnp.bool_ or jnp.issubdtype(labels.dtype, jnp.integer):
+        return True
+    if not jnp.issubdtype(labels.dtype, jnp.floating):
+        raise ValueError(f"labels must be bool, integer or floating point, got dtype {labels.dtype}")
+    return False
+
+
+def _is_probability(y: np.ndarray) -> np.ndarray:
+    return (y >= 0) & (y <= 1)
+
+
+def _broadcastable(name: str, value: ArrayLike, logits: Array) -> Array:
+    array = jnp.asarray(value, logits.dtype)
+    if not broadcasts_to(array.shape, logits.shape):
+        raise ValueError(f"{name} must broadcast to the shape of logits, {logits.shape}, got shape {array.shape}")
+    if array.ndim == 0:
+        return array
+    return array.reshape((1,) * (logits.ndim - array.ndim) + array.shape)
+
+
+def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether an array of ``shape`` broadcasts against ``target`` without enlarging it."""
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
+
+
+def _check_values(
+    name: str, values: Any, accepts: Callable[[np.ndarray], np.ndarray], expected: str, where: Any = None
+):
+    """ValueError that shows the first value, where it counts, that is not accepted."""
+    known = host_values(values)
+    mask = host_values(True if where is None else where)
+    if known is None or mask is None:
+        return
+    bad = np.logical_and(~accepts(known), mask)
+    if bad.any():
+        at = np.unravel_index(np.argmax(bad), bad.shape)
+        place = f"{name}[{', '.join(map(str, at))}]" if at else name
+        raise ValueError(f"{name} must be {expected}, got {place} = {np.broadcast_to(known, bad.shape)[at]}")

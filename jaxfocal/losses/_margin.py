@@ -1,0 +1,155 @@
+"""The focal curve of a margin, and the margins it is taken at.
+
+Every focal loss with hard labels is one scalar curve of a margin ``z``, the log-odds of the true label:
+
+    p = sigmoid(z) = p_t        q = sigmoid(-z) = 1 - p_t        s = -log p        r = -log q
+    FL(z) = q**gamma * s
+    dFL/dz = -q**gamma * (q + gamma * p * s)
+    dFL/dgamma = -q**gamma * s * r
+
+``q`` is never formed by subtraction and ``q**gamma`` never divided by ``q``, so value, slope and curvature keep their
+digits for margins of any size and every ``gamma >= 0``.
+"""
+
+from functools import partial, reduce
+from operator import add
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.custom_derivatives import SymbolicZero
+from jaxtyping import Bool, Float, Int
+
+
+@jax.custom_jvp
+def odds(margin: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], ...]:
+    """``(p, q, s, r)`` of the margin: both probabilities and both negative logarithms, from one exponential.
+
+    An infinite margin counts as the largest finite one, so that ``0 * s`` and ``0 * r`` are 0.
+    """
+    largest = float(jnp.finfo(margin.dtype).max)
+    z = jnp.clip(margin, -largest, largest)
+    e = jnp.exp(-jnp.abs(z))
+    p = jnp.where(z >= 0, 1, e) / (1 + e)
+    q = jnp.where(z >= 0, e, 1) / (1 + e)
+    return p, q, jnp.maximum(-z, 0) + jnp.log1p(e), jnp.maximum(z, 0) + jnp.log1p(e)
+
+
+@odds.defjvp
+def _odds_jvp(primals, tangents):
+    (z_dot,) = tangents
+    p, q, s, r = odds(*primals)
+    return (p, q, s, r), (p * q * z_dot, -p * q * z_dot, -q * z_dot, p * z_dot)
+
+
+@jax.custom_jvp
+def focal_curve(margin: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
+    """``q**gamma * s``; a margin of minus infinity costs infinity, one of plus infinity nothing."""
+    _, _, s, r = odds(margin)
+    return jnp.where(margin == -jnp.inf, jnp.inf, jnp.exp(-gamma * r) * s)
+
+
+def focal_slope(margin: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
+    """``dFL/dz = -q**gamma * (q + gamma * p * s)``."""
+    p, q, s, r = odds(margin)
+    return -jnp.exp(-gamma * r) * (q + gamma * p * s)
+
+
+def _focal_gamma_slope(margin: Array, gamma: Array) -> Array:
+    """``dFL/dgamma = -q**gamma * s * r``."""
+    _, _, s, r = odds(margin)
+    return -jnp.exp(-gamma * r) * s * r
+
+
+@partial(focal_curve.defjvp, symbolic_zeros=True)
+def _focal_curve_jvp(primals, tangents):
+    slopes = (focal_slope, _focal_gamma_slope)
+    terms = [slope(*primals) * dot for slope, dot in zip(slopes, tangents) if not isinstance(dot, SymbolicZero)]
+    return focal_curve(*primals), reduce(add, terms)
+
+
+def sigmoid_margin(logits: Float[Array, "*n"], labels: Array) -> Float[Array, "*n"]:
+    """``x`` where the label is 1, ``-x`` where it is 0; NaN, in the gradient too, for any other label."""
+    sign = jnp.where(labels == 1, 1.0, jnp.where(labels == 0, -1.0, jnp.nan))
+    return sign.astype(logits.dtype) * logits
+
+
+def _sum_of_others(logits: Array, out: Bool[Array, "*n c"]) -> tuple[Array, Array, Array]:
+    """``top (*n 1)``, ``e = exp(x - top) (*n c)`` and ``sum(e) (*n 1)`` over the classes that are not ``out``.
+
+    A class with logit -inf adds nothing; where no other class is left ``e`` and the sum are 0.
+    """
+    others = jnp.where(out, -jnp.inf, logits)
+    top = _largest(others)
+    e = jnp.exp(others - top)
+    return top, e, jnp.sum(e, axis=-1, keepdims=True)
+
+
+def _largest(logits: Array) -> Array:
+    """The row's maximum as a constant to subtract; 0 where every class is masked."""
+    top = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
+    return jnp.where(top == -jnp.inf, 0, top)
+
+
+def _shares(e: Array, total: Array) -> Array:
+    return e / jnp.where(total == 0, 1, total)
+
+
+def _log_odds_against(x: Array, top: Array, total: Array) -> Array:
+    """``x - log(sum of the others)``, where ``top`` is taken off before any digit is lost; -inf stays -inf."""
+    largest = float(jnp.finfo(x.dtype).max)
+    return (x - top) + jnp.where(total == 0, largest, -jnp.log(jnp.where(total == 0, 1, total)))
+
+
+@jax.custom_jvp
+def softmax_margin(logits: Float[Array, "*n c"], labels: Int[Array, "*n"]) -> Float[Array, "*n"]:
+    """``x_t - logsumexp_{j != t} x_j``; the labels must lie in ``[0, c)``."""
+    top, _, total = _sum_of_others(logits, _one_hot(labels, logits.shape[-1]))
+    x_t = jnp.take_along_axis(logits, labels[..., None], axis=-1)
+    return _log_odds_against(x_t, top, total)[..., 0]
+
+
+@softmax_margin.defjvp
+def _softmax_margin_jvp(primals, tangents):
+    """``dz/dx_t = 1``, ``dz/dx_j = -softmax`` over the others."""
+    logits, labels = primals
+    label = _one_hot(labels, logits.shape[-1])
+    _, e, total = _sum_of_others(logits, label)
+    row = jnp.where(label, 1, -_shares(e, total))
+    return softmax_margin(logits, labels), jnp.sum(row * tangents[0], axis=-1)
+
+
+def _one_hot(labels: Int[Array, "*n"], num_classes: int) -> Bool[Array, "*n c"]:
+    return jax.nn.one_hot(labels, num_classes, dtype=jnp.bool_)
+
+
+@jax.custom_jvp
+def softmax_margins(logits: Float[Array, "*n c"]) -> Float[Array, "*n c"]:
+    """The margin of every class against all the others, in O(c).
+
+    Only the largest logit needs the others summed apart. For any other class the sum over the others holds the largest,
+    ``exp(0) = 1``, so that taking the class's own term off loses no digit.
+    """
+    is_top, e, rest = _around_top(logits)
+    against_top = (logits - _largest(logits)) - jnp.log(1 + (rest - e))
+    top, _, total = _sum_of_others(logits, is_top)
+    return jnp.where(is_top, _log_odds_against(logits, top, total), against_top)
+
+
+@softmax_margins.defjvp
+def _softmax_margins_jvp(primals, tangents):
+    """``dz_c/dx_c = 1``, ``dz_c/dx_j = -softmax`` over the classes other than ``c``."""
+    (logits,), (x_dot,) = primals, tangents
+    is_top, e, rest = _around_top(logits)
+    e_dot = jnp.where(is_top, 1, e) * x_dot
+    others_dot = (jnp.sum(e_dot, axis=-1, keepdims=True) - e_dot) / (1 + (rest - e))
+    _, e, total = _sum_of_others(logits, is_top)
+    top_dot = jnp.sum(_shares(e, total) * x_dot, axis=-1, keepdims=True)
+    return softmax_margins(logits), x_dot - jnp.where(is_top, top_dot, others_dot)
+
+
+def _around_top(logits: Array) -> tuple[Bool[Array, "*n c"], Float[Array, "*n c"], Float[Array, "*n 1"]]:
+    """The first largest logit as a mask, ``exp(x - largest)`` of all the others (0 at the largest), and their sum."""
+    is_top = _one_hot(jnp.argmax(logits, axis=-1), logits.shape[-1])
+    e = jnp.where(is_top, 0, jnp.exp(logits - _largest(logits)))
+    return is_top, e, jnp.sum(e, axis=-1, keepdims=True)

@@ -1,0 +1,50 @@
+"""What reverse mode keeps of a loss: its slope, one array as large as the logits."""
+
+from collections.abc import Callable
+from functools import partial, reduce
+from operator import add
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.custom_derivatives import SymbolicZero
+
+
+def one_residual(loss: Callable[..., Array]) -> Callable[..., Array]:
+    """Make reverse mode save the slope of ``loss(logits, *rest)`` instead of the pieces it is made of.
+
+    ``loss`` maps ``logits (*n, *c)`` to ``(*n)``, each value from its own logits alone: elementwise, or by rows. The value
+    is linear in a change of the logits with the slope ``dloss/dlogits (*n, *c)``, so the slope is all that needs keeping.
+    Derivatives with respect to ``rest`` are the ordinary ones, computed (and saved) only where they are asked for.
+    """
+    rule = jax.custom_jvp(loss)
+
+    @partial(rule.defjvp, symbolic_zeros=True)
+    def _slope_rule(primals, tangents):
+        (logits, *rest), (logits_dot, *rest_dot) = primals, tangents
+        terms = []
+        if not isinstance(logits_dot, SymbolicZero):
+            value, pullback = jax.vjp(lambda x: loss(x, *rest), logits)
+            (slope,) = pullback(jnp.ones_like(value))
+            terms.append(jnp.sum(slope * logits_dot, axis=tuple(range(value.ndim, logits.ndim))))
+        if any(not isinstance(dot, SymbolicZero) for dot in jax.tree.leaves(rest_dot)):
+            terms.append(_tangent(partial(loss, logits), rest, rest_dot))
+        return rule(*primals), reduce(add, terms)
+
+    return rule
+
+
+def _tangent(fn: Callable[..., Array], primals: list[Any], tangents: list[Any]) -> Array:
+    """``jax.jvp`` of ``fn`` along the tangents that are not symbolic zeros."""
+    leaves, treedef = jax.tree.flatten(primals)
+    dots = jax.tree.leaves(tangents)
+    live = [i for i, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
+
+    def of_live(*values: Array) -> Array:
+        filled = list(leaves)
+        for i, value in zip(live, values, strict=True):
+            filled[i] = value
+        return fn(*jax.tree.unflatten(treedef, filled))
+
+    return jax.jvp(of_live, [leaves[i] for i in live], [dots[i] for i in live])[1]

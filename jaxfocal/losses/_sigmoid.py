@@ -1,0 +1,130 @@
+"""Losses of independent yes-or-no labels, one logit a label."""
+
+from functools import partial, reduce
+from operator import add
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.custom_derivatives import SymbolicZero
+from jax.typing import ArrayLike
+from jaxtyping import Float
+
+from ._checks import check_alpha, check_binary_labels, check_gamma, check_logits, is_hard
+from ._margin import focal_curve, odds, sigmoid_margin
+from ._reduce import Reduction
+from ._residual import one_residual
+
+
+def sigmoid_focal_loss(
+    logits: Float[ArrayLike, "*n"],
+    labels: ArrayLike,
+    *,
+    gamma: ArrayLike = 2.0,
+    alpha: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    reduction: str = "none",
+    normalizer: ArrayLike | None = None,
+) -> Float[Array, "..."]:
+    r"""Focal loss of independent binary labels: cross-entropy, turned down where the prediction is already right.
+
+    .. math::
+        z = x \text{ if } y = 1, \; -x \text{ if } y = 0 \qquad p_t = \sigma(z) \qquad
+        \alpha_t = \alpha \text{ if } y = 1, \; 1 - \alpha \text{ if } y = 0
+
+        FL = -\alpha_t (1 - p_t)^\gamma \log p_t \qquad
+        \frac{\partial FL}{\partial x} = \pm\alpha_t (1 - p_t)^\gamma (\gamma p_t \log p_t + p_t - 1)
+
+    with ``+`` for ``y = 1`` and ``-`` for ``y = 0``. ``gamma=0`` is (balanced) cross-entropy. For labels between 0 and 1,
+    ``CE = -y log p - (1 - y) log(1 - p)`` is weighed by ``(y (1 - p) + (1 - y) p)**gamma`` and
+    ``y alpha + (1 - y)(1 - alpha)``, which is the same at 0 and 1.
+
+    Probabilities are neither clipped nor subtracted from 1: value and gradient keep their digits for logits of any size.
+
+    Args:
+      logits: floating point, any shape. float16 and bfloat16 are computed in float32.
+      labels: of the same shape; bool or integer in {0, 1}, or float in [0, 1].
+      gamma: the focusing exponent, >= 0; broadcasts against ``logits``, may be traced and differentiated.
+      alpha: the weight of the positives, in [0, 1]; 1 - alpha is that of the negatives. None: no weighting.
+        Broadcasts against ``logits``, may be traced and differentiated.
+      where: bool, broadcasts to ``logits``; elements where it is False are dropped, and their values not looked at.
+      weights: multiplies the loss; broadcasts to ``logits``.
+      reduction: "none" (the loss of each element), "sum", or "mean" (``sum(weights * loss) / sum(weights)`` over the
+        elements kept, 0 where none is; ``alpha`` does not enter the denominator).
+      normalizer: with "sum", divides by ``max(normalizer, 1)``: the number of positives, for a detector.
+
+    Returns:
+      The loss in float32 (float64 for float64 logits): of the logits' shape for "none", else a scalar.
+
+    Raises:
+      ValueError: for shapes that do not match, labels that are not in range, or hyperparameters out of theirs. Labels
+        that are traced, or held by an accelerator, give NaN in the loss and gradient of their element instead.
+
+    >>> import jax.numpy as jnp
+    >>> logits, labels = jnp.array([2.0, -1.0, 0.5]), jnp.array([1, 0, 0])
+    >>> with jnp.printoptions(precision=4, suppress=True):
+    ...     print(sigmoid_focal_loss(logits, labels, gamma=2.0, alpha=0.25))
+    [0.0005 0.017  0.2831]
+
+    References:
+      Lin, Goyal, Girshick, He, Dollár, "Focal Loss for Dense Object Detection", 2017,
+      https://arxiv.org/abs/1708.02002
+    """
+    logits = check_logits(logits)
+    reduced = Reduction(logits.shape, where, weights, reduction, normalizer)
+    labels = check_binary_labels(labels, logits, where)
+    gamma, alpha = check_gamma(gamma, logits), check_alpha(alpha, logits)
+    loss = _hard_focal if is_hard(labels) else _soft_focal
+    return reduced(loss(reduced.keep(logits), reduced.keep(labels), gamma, alpha))
+
+
+@one_residual
+def _hard_focal(logits: Array, labels: Array, gamma: Array, alpha: Array | None) -> Array:
+    loss = focal_curve(sigmoid_margin(logits, labels), gamma)
+    return loss if alpha is None else jnp.where(labels == 1, alpha, 1 - alpha) * loss
+
+
+@one_residual
+def _soft_focal(logits: Array, labels: Array, gamma: Array, alpha: Array | None) -> Array:
+    y = jnp.where((labels >= 0) & (labels <= 1), labels, jnp.nan)
+    loss = _soft_curve(logits, y, gamma)
+    return loss if alpha is None else (y * alpha + (1 - y) * (1 - alpha)) * loss
+
+
+@jax.custom_jvp
+def _soft_curve(logits: Array, y: Array, gamma: Array) -> Array:
+    """``q_t**gamma * CE`` with ``q_t = y q + (1 - y) p`` and ``CE = y s + (1 - y) r``, all terms positive."""
+    _, ce, q_gamma, _ = _soft_parts(logits, y, gamma)
+    return q_gamma * ce
+
+
+def _soft_parts(logits: Array, y: Array, gamma: Array) -> tuple[Array, ...]:
+    """``q_t``, ``CE``, ``q_t**gamma`` and ``log q_t``. Where ``q_t`` underflows so does ``CE >= q_t``, and its
+    logarithm is never needed: it counts as 0.
+    """
+    p, q, s, r = odds(logits)
+    q_t = y * q + (1 - y) * p
+    log_q_t = jnp.log(jnp.where(q_t == 0, 1, q_t))
+    return q_t, y * s + (1 - y) * r, jnp.exp(gamma * log_q_t), log_q_t
+
+
+@partial(_soft_curve.defjvp, symbolic_zeros=True)
+def _soft_curve_jvp(primals, tangents):
+    """With ``k = CE / q_t``, which tends to 1 where both underflow:
+
+    dFL/dx     = q_t**gamma * (gamma * k * (1 - 2 y) * p * q + (1 - y) * p - y * q)
+    dFL/dy     = q_t**gamma * (gamma * k * (q - p) - x)
+    dFL/dgamma = q_t**gamma * CE * log q_t
+    """
+    x, y, gamma = primals
+    p, q, _, _ = odds(x)
+    q_t, ce, q_gamma, log_q_t = _soft_parts(x, y, gamma)
+    k = jnp.where(q_t == 0, 1, ce / jnp.where(q_t == 0, 1, q_t))
+    slopes = (
+        lambda: q_gamma * (gamma * k * (1 - 2 * y) * p * q + ((1 - y) * p - y * q)),
+        lambda: q_gamma * (gamma * k * (q - p) - x),
+        lambda: q_gamma * ce * log_q_t,
+    )
+    terms = [slope() * dot for slope, dot in zip(slopes, tangents, strict=True) if not isinstance(dot, SymbolicZero)]
+    return q_gamma * ce, reduce(add, terms)

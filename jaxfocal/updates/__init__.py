@@ -1,0 +1,8 @@
+"""Training several models at once: which loss, which parameters, which optimizer, at which version of the parameters."""
+
+from ._player import Player as Player
+from ._routes import gradient_routes as gradient_routes
+from ._scan import scan_updates as scan_updates
+from ._step import MultiState as MultiState
+from ._step import MultiUpdate as MultiUpdate
+from ._step import multi_update as multi_update

@@ -1,0 +1,96 @@
+"""Which loss reaches which parameters: read off the traced program, without computing anything."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.interpreters import partial_eval
+
+from ._losses import LossesFn, evaluate
+from ._player import Params, Player
+
+Routes = dict[str, dict[str, str]]
+
+
+def gradient_routes(losses: LossesFn, params: Params, *args: Any, has_aux: bool = False) -> Routes:
+    """How much of each parameter group the gradient of each loss can reach.
+
+    A leaf is reached if the loss depends on it other than through ``jax.lax.stop_gradient``, integers or comparisons.
+    This is a property of the program: a gradient that happens to be zero in value still counts.
+
+    Args:
+      losses: ``losses(params, *args)``, returning a dict of scalars, or ``(dict, aux)`` with ``has_aux=True``.
+      params: dict of pytrees, one a parameter group. Leaves that are not floating point are left out.
+      args: the rest of the arguments of ``losses``.
+      has_aux: whether ``losses`` returns an auxiliary value beside the dict.
+
+    Returns:
+      ``{loss: {group: "all" | "some" | "none"}}``: all, some or none of the group's floating-point leaves are reached.
+
+    Raises:
+      ValueError: where ``losses`` does not return a dict of scalars.
+
+    >>> import jax, jax.numpy as jnp
+    >>> def losses(params, x):
+    ...     a = params["model1"] * x
+    ...     b = params["model2"] * jax.lax.stop_gradient(a)
+    ...     return {"l1": jnp.sum(a**2), "l2": jnp.sum(b**2)}
+    >>> gradient_routes(losses, {"model1": jnp.ones(3), "model2": jnp.ones(3)}, jnp.arange(3.0))
+    {'l1': {'model1': 'all', 'model2': 'none'}, 'l2': {'model1': 'none', 'model2': 'all'}}
+    """
+    paths_and_leaves, treedef = jax.tree_util.tree_flatten_with_path(params)
+    floats = {i: leaf for i, (_, leaf) in enumerate(paths_and_leaves) if _is_float(leaf)}
+
+    def values_of(floats: dict[int, Array]) -> dict[str, Array]:
+        leaves = [floats.get(i, leaf) for i, (_, leaf) in enumerate(paths_and_leaves)]
+        return evaluate(losses, has_aux, jax.tree.unflatten(treedef, leaves), *args)[0]
+
+    group_of = [paths_and_leaves[i][0][0].key for i in floats]
+    return {
+        loss: {group: _extent([hit for hit, of in zip(hits, group_of, strict=True) if of == group]) for group in params}
+        for loss, hits in _reached(values_of, floats).items()
+    }
+
+
+def check_routes(routes: Routes, players: dict[str, Player]) -> None:
+    """ValueError for a player whose loss does not exist or cannot move what the player is there to move."""
+    for name, player in players.items():
+        if player.loss not in routes:
+            raise ValueError(f"player {name!r} minimises loss {player.loss!r}, but losses returned {sorted(routes)}")
+        for group in player.groups:
+            if routes[player.loss][group] == "none":
+                raise ValueError(
+                    f"player {name!r} moves {group!r}, but no gradient of loss {player.loss!r} reaches it: the optimizer "
+                    f"would step on zeros. Remove the stop_gradient between them, or take {group!r} out of the player's "
+                    f"wrt. Routes of {player.loss!r}: {routes[player.loss]}"
+                )
+
+
+def _reached(
+    values_of: Callable[[dict[int, Array]], dict[str, Array]], floats: dict[int, Any]
+) -> dict[str, list[bool]]:
+    """For each output, which inputs its derivative depends on: dead-code elimination on the jaxpr of the derivative.
+
+    The one place that uses JAX internals (``dce_jaxpr``); an opaque equation counts as depending on all its inputs.
+    """
+
+    def tangents_of(floats: dict[int, Array], dots: dict[int, Array]) -> dict[str, Array]:
+        return jax.jvp(values_of, (floats,), (dots,))[1]
+
+    closed, shapes = jax.make_jaxpr(tangents_of, return_shape=True)(floats, floats)
+    names = sorted(shapes)  # the order in which a dict is flattened
+    reached = {}
+    for name in names:
+        _, used = partial_eval.dce_jaxpr(closed.jaxpr, [name == other for other in names])
+        reached[name] = list(used[len(floats) :])
+    return reached
+
+
+def _extent(hits: list[bool]) -> str:
+    return "none" if not any(hits) else "all" if all(hits) else "some"
+
+
+def _is_float(leaf: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
