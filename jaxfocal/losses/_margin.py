@@ -63,8 +63,8 @@ def _focal_gamma_slope(margin: Array, gamma: Array) -> Array:
 
 @partial(focal_curve.defjvp, symbolic_zeros=True)
 def _focal_curve_jvp(primals, tangents):
-    slopes = (focal_slope, _focal_gamma_slope)
-    terms = [slope(*primals) * dot for slope, dot in zip(slopes, tangents) if not isinstance(dot, SymbolicZero)]
+    by_argument = zip((focal_slope, _focal_gamma_slope), tangents, strict=True)
+    terms = [slope(*primals) * dot for slope, dot in by_argument if not isinstance(dot, SymbolicZero)]
     return focal_curve(*primals), reduce(add, terms)
 
 

@@ -53,7 +53,7 @@ class Reduction:
         return jnp.where(where, x, jnp.zeros((), x.dtype))
 
     def __call__(self, loss: Array, denominator_weights: Array | None = None) -> Array:
-        """Reduce ``loss``. ``denominator_weights`` multiply ``loss`` already and still have to enter the mean's sum(w)."""
+        """Reduce ``loss``; ``denominator_weights``, in ``loss`` already, belong to the mean's ``sum(w)`` too."""
         loss = self._weigh(loss)
         if self.reduction == "none":
             return loss

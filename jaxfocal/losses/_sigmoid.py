@@ -36,11 +36,11 @@ def sigmoid_focal_loss(
         FL = -\alpha_t (1 - p_t)^\gamma \log p_t \qquad
         \frac{\partial FL}{\partial x} = \pm\alpha_t (1 - p_t)^\gamma (\gamma p_t \log p_t + p_t - 1)
 
-    with ``+`` for ``y = 1`` and ``-`` for ``y = 0``. ``gamma=0`` is (balanced) cross-entropy. For labels between 0 and 1,
-    ``CE = -y log p - (1 - y) log(1 - p)`` is weighed by ``(y (1 - p) + (1 - y) p)**gamma`` and
+    with ``+`` for ``y = 1`` and ``-`` for ``y = 0``. ``gamma=0`` is (balanced) cross-entropy. For labels between 0 and
+    1, ``CE = -y log p - (1 - y) log(1 - p)`` is weighed by ``(y (1 - p) + (1 - y) p)**gamma`` and
     ``y alpha + (1 - y)(1 - alpha)``, which is the same at 0 and 1.
 
-    Probabilities are neither clipped nor subtracted from 1: value and gradient keep their digits for logits of any size.
+    No probability is clipped or subtracted from 1: value and gradient keep their digits for logits of any size.
 
     Args:
       logits: floating point, any shape. float16 and bfloat16 are computed in float32.

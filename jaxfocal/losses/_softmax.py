@@ -44,7 +44,7 @@ def softmax_focal_loss(
         \frac{\partial FL}{\partial x_j} = w_t (1 - p_t)^\gamma
         \left(1 - \frac{\gamma p_t \log p_t}{1 - p_t}\right) (p_j - [j = t])
 
-    For a label distribution ``y`` it is the expectation ``sum_c y_c FL_c``, ``FL_c`` being the loss if the class were ``c``.
+    For a label distribution ``y`` it is the expectation ``sum_c y_c FL_c``, ``FL_c`` being the loss for class ``c``.
     Label smoothing is that with ``(1 - label_smoothing) y + label_smoothing / C``. With ``gamma=0`` all of it, class
     weights, smoothing, ignored labels and the weighted mean, equals ``torch.nn.functional.cross_entropy``.
 
