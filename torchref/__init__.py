@@ -1,7 +1,7 @@
 """The PyTorch side of the comparison: the same names and keywords as jaxfocal, in plain autograd.
 
-Nothing here is tuned. The losses are the textbook formulas, exact in float64 at ordinary logits; the two-model programs are
-the ones people write.
+Nothing here is tuned. The losses are the textbook formulas, right in float64 at ordinary logits; the two-model programs
+are the ones people write.
 """
 
 try:

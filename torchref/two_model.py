@@ -36,7 +36,7 @@ class TwoModels:
 
 
 def no_retain_step(pair: TwoModels, x: Tensor, y1: Tensor, y2: Tensor) -> Losses:
-    """Two ``backward`` calls through one graph. The second raises RuntimeError, after optimizer2 has stepped already."""
+    """Two ``backward`` calls through one graph: RuntimeError at the second, after optimizer2 has stepped already."""
     l1, l2 = pair.losses(x, y1, y2)
     pair.optimizer2.zero_grad()
     l2.backward()

@@ -162,7 +162,7 @@ def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 def _check_values(
     name: str, values: Any, accepts: Callable[[np.ndarray], np.ndarray], expected: str, where: Any = None
-):
+) -> None:
     """ValueError that shows the first value, where it counts, that is not accepted."""
     known = host_values(values)
     mask = host_values(True if where is None else where)

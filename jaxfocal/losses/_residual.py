@@ -14,8 +14,8 @@ from jax.custom_derivatives import SymbolicZero
 def one_residual(loss: Callable[..., Array]) -> Callable[..., Array]:
     """Make reverse mode save the slope of ``loss(logits, *rest)`` instead of the pieces it is made of.
 
-    ``loss`` maps ``logits (*n, *c)`` to ``(*n)``, each value from its own logits alone: elementwise, or by rows. A change
-    of the logits then acts through the slope ``dloss/dlogits (*n, *c)`` alone, and nothing else needs keeping.
+    ``loss`` maps ``logits (*n, *c)`` to ``(*n)``, each value from its own logits alone: elementwise, or by rows. A
+    change of the logits then acts through the slope ``dloss/dlogits (*n, *c)``, and nothing else needs keeping.
     Derivatives with respect to ``rest`` are the ordinary ones, computed (and saved) only where they are asked for.
     """
     rule = jax.custom_jvp(loss)

@@ -1,4 +1,4 @@
-"""Training several models at once: which loss, which parameters, which optimizer, at which version of the parameters."""
+"""Training several models at once: which loss moves which parameters, with which optimizer, from where."""
 
 from ._player import Player as Player
 from ._routes import gradient_routes as gradient_routes

@@ -62,9 +62,9 @@ def check_routes(routes: Routes, players: dict[str, Player]) -> None:
         for group in player.groups:
             if routes[player.loss][group] == "none":
                 raise ValueError(
-                    f"player {name!r} moves {group!r}, but no gradient of loss {player.loss!r} reaches it: the optimizer "
-                    f"would step on zeros. Remove the stop_gradient between them, or take {group!r} out of the player's "
-                    f"wrt. Routes of {player.loss!r}: {routes[player.loss]}"
+                    f"player {name!r} moves {group!r}, but no gradient of its loss {player.loss!r} gets there: the "
+                    f"optimizer would step on zeros. Remove the stop_gradient between them, or take {group!r} out of "
+                    f"wrt. The routes of {player.loss!r}: {routes[player.loss]}"
                 )
 
 

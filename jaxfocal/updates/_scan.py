@@ -26,7 +26,8 @@ def scan_updates(update: MultiUpdate, state: MultiState, *batches: Any) -> tuple
 
     >>> import jax.numpy as jnp, optax
     >>> from jaxfocal import Player, multi_update
-    >>> update = multi_update(lambda params, x: {"l": (params["w"] - x) ** 2}, {"w": Player(optax.sgd(0.5), loss="l", wrt="w")})
+    >>> player = Player(optax.sgd(0.5), loss="l", wrt="w")
+    >>> update = multi_update(lambda params, x: {"l": (params["w"] - x) ** 2}, {"w": player})
     >>> state, metrics = scan_updates(update, update.init({"w": jnp.array(0.0)}), jnp.array([1.0, 3.0]))
     >>> print(state.params["w"], metrics["l"])
     3.0 [1. 4.]

@@ -60,16 +60,18 @@ class MultiUpdate:
         """One step of every player. Pure: put it under ``jax.jit``.
 
         Returns:
-          The new state, and the metrics: each loss under its name (a player's loss where the player took its gradient,
-          any other at the parameters of the first forward pass), ``grad_norm/<player>``, and, with ``has_aux``, the last
-          forward pass's ``aux``.
+          The new state, and the metrics: each loss under its name (a player's loss at the parameters where the player
+          took its gradient, any other at those of the first forward pass), ``grad_norm/<player>``, and, with
+          ``has_aux``, the ``aux`` of the last forward pass.
 
         Raises:
           ValueError: where ``losses`` does not return what the players need, or a player's loss cannot reach the
             parameters it is there to move.
         """
         check_routes(gradient_routes(self.losses, state.params, *args, has_aux=self.has_aux), self.players)
-        params, opt_states, metrics, aux = state.params, {}, {}, None
+        params, aux = state.params, None
+        opt_states: dict[str, Any] = {}
+        metrics: Metrics = {}
         for name, player in self.players.items():
             at = params if self.order == "alternating" else state.params
             grads, values, aux = self._gradient(player, at, *args)
@@ -106,14 +108,14 @@ def multi_update(
 ) -> MultiUpdate:
     """A training step of several models, each moved by its own optimizer down its own loss.
 
-    With groups ``theta_i = params[wrt_i]`` and losses ``l_i``, and ``U_i`` the player's optimizer, in the players' order:
+    With groups ``theta_i = params[wrt_i]``, losses ``l_i`` and optimizers ``U_i``, in the players' order:
 
         simultaneous    theta_i <- U_i(theta_i, dl_i/dtheta_i at the old parameters of all players)
         alternating     theta_i <- U_i(theta_i, dl_i/dtheta_i at the parameters the players before left)
 
     A loss moves only the parameters in its player's ``wrt`` and all others are constants to it, whatever else the loss
-    depends on: what ``detach``, or ``retain_graph`` with ``zero_grad`` between two ``backward`` calls, does in PyTorch. A
-    group may be in the ``wrt`` of two players; each has an optimizer state for it, and the updates apply in order.
+    depends on: what ``detach``, or ``retain_graph`` with ``zero_grad`` between two ``backward`` calls, does in PyTorch.
+    A group may be in the ``wrt`` of two players; each has an optimizer state for it, and the updates apply in order.
 
     Args:
       losses: ``losses(params, *args)``, pure: one forward pass that returns a dict of scalar losses; with
