@@ -19,7 +19,7 @@ def sigmoid_focal_loss(
     """``alpha_t (1 - p_t)**gamma * CE`` with ``p_t = y p + (1 - y)(1 - p)``.
 
     Args, shapes and the value are those of ``jaxfocal.sigmoid_focal_loss``; the derivatives are autograd's, and
-    ``1 - p_t`` is a subtraction. Hyperparameters and labels are not checked. Source: Lin et al., 2017, arXiv 1708.02002.
+    ``1 - p_t`` is a subtraction. Hyperparameters and labels are not checked. Source: Lin et al., arXiv 1708.02002.
     """
     logits = _kept(logits, where)
     labels = _kept(labels.to(logits.dtype), where)
@@ -48,7 +48,7 @@ def softmax_focal_loss(
     """``sum_c y_c w_c (1 - p_c)**gamma * -log p_c``, ``y`` the label distribution.
 
     Args, shapes and the value are those of ``jaxfocal.softmax_focal_loss``; the derivatives are autograd's, and
-    ``1 - p_c`` is a subtraction. Hyperparameters and labels are not checked. Source: Lin et al., 2017, arXiv 1708.02002.
+    ``1 - p_c`` is a subtraction. Hyperparameters and labels are not checked. Source: Lin et al., arXiv 1708.02002.
     """
     logits = logits.movedim(axis, -1)
     num_classes = logits.shape[-1]

@@ -38,7 +38,7 @@ def check_binary_labels(labels: ArrayLike, logits: Array, where: ArrayLike | Non
         raise ValueError(f"labels must have the shape of logits, {logits.shape}, got labels of shape {array.shape}")
     if is_hard(array):
         _check_values("labels", labels, lambda y: (y == 0) | (y == 1), "0 or 1", where)
-        return array
+        return array.astype(jnp.int8) if array.dtype == jnp.bool_ else array
     _check_values("labels", labels, _is_probability, "in [0, 1]", where)
     return array.astype(logits.dtype)
 
@@ -64,7 +64,7 @@ def check_class_labels(
             return known if ignore_index is None else known | (y == ignore_index)
 
         _check_values("labels", labels, in_range, f"a class in [0, {num_classes})", where)
-        return array
+        return array.astype(jnp.int64 if array.dtype.itemsize == 8 else jnp.int32)  # wide enough to compare with c
     if array.shape != logits.shape:
         raise ValueError(
             f"float labels are distributions and must have the shape of logits, {logits.shape}, "

@@ -127,11 +127,12 @@ def _one_hot(labels: Int[Array, "*n"], num_classes: int) -> Bool[Array, "*n c"]:
 def softmax_margins(logits: Float[Array, "*n c"]) -> Float[Array, "*n c"]:
     """The margin of every class against all the others, in O(c).
 
-    Only the largest logit needs the others summed apart. For any other class the sum over the others holds the largest,
-    ``exp(0) = 1``, so that taking the class's own term off loses no digit.
+    Only the largest logit needs the others summed apart. For any other class the sum of the others holds the largest,
+    ``exp(0) = 1``, so that taking the class's own term off the sum loses no digit.
     """
-    is_top, e, rest = _around_top(logits)
-    against_top = (logits - _largest(logits)) - jnp.log(1 + (rest - e))
+    is_top = _is_top(logits)
+    largest, _, sum_of_others = _sums_with_top(logits, is_top)
+    against_top = _log_odds_against(logits, largest, sum_of_others)
     top, _, total = _sum_of_others(logits, is_top)
     return jnp.where(is_top, _log_odds_against(logits, top, total), against_top)
 
@@ -140,16 +141,22 @@ def softmax_margins(logits: Float[Array, "*n c"]) -> Float[Array, "*n c"]:
 def _softmax_margins_jvp(primals, tangents):
     """``dz_c/dx_c = 1``, ``dz_c/dx_j = -softmax`` over the classes other than ``c``."""
     (logits,), (x_dot,) = primals, tangents
-    is_top, e, rest = _around_top(logits)
-    e_dot = jnp.where(is_top, 1, e) * x_dot
-    others_dot = (jnp.sum(e_dot, axis=-1, keepdims=True) - e_dot) / (1 + (rest - e))
+    is_top = _is_top(logits)
+    _, e, sum_of_others = _sums_with_top(logits, is_top)
+    others_dot = _shares(jnp.sum(e * x_dot, axis=-1, keepdims=True) - e * x_dot, sum_of_others)
     _, e, total = _sum_of_others(logits, is_top)
     top_dot = jnp.sum(_shares(e, total) * x_dot, axis=-1, keepdims=True)
     return softmax_margins(logits), x_dot - jnp.where(is_top, top_dot, others_dot)
 
 
-def _around_top(logits: Array) -> tuple[Bool[Array, "*n c"], Float[Array, "*n c"], Float[Array, "*n 1"]]:
-    """The first largest logit as a mask, ``exp(x - largest)`` of all the others (0 at the largest), and their sum."""
-    is_top = _one_hot(jnp.argmax(logits, axis=-1), logits.shape[-1])
-    e = jnp.where(is_top, 0, jnp.exp(logits - _largest(logits)))
-    return is_top, e, jnp.sum(e, axis=-1, keepdims=True)
+def _is_top(logits: Array) -> Bool[Array, "*n c"]:
+    return _one_hot(jnp.argmax(logits, axis=-1), logits.shape[-1])
+
+
+def _sums_with_top(logits: Array, is_top: Array) -> tuple[Array, Array, Float[Array, "*n c"]]:
+    """``largest (*n 1)``, ``e = exp(x - largest)``, and for each class the sum of ``e`` over all the others."""
+    largest = _largest(logits)
+    e = jnp.exp(logits - largest)
+    below = jnp.where(is_top, 0, e)
+    top = jnp.sum(e - below, axis=-1, keepdims=True)
+    return largest, e, top + (jnp.sum(below, axis=-1, keepdims=True) - below)

@@ -1,11 +1,13 @@
 """From one loss an element to what the caller asked for: drop, weigh, reduce."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike, DTypeLike
+from jaxtyping import Bool
 
 from ._checks import broadcasts_to
 
@@ -45,29 +47,39 @@ class Reduction:
                     f"{name} must broadcast to the shape of the loss, {self.shape}, got shape {np.shape(option)}"
                 )
 
-    def keep(self, x: Array) -> Array:
-        """``x (*shape, ...)`` with 0 where the element is dropped, so that nothing there can spread, NaN included."""
-        if self.where is None:
-            return x
-        where = jnp.broadcast_to(self.where, self.shape).reshape(self.shape + (1,) * (x.ndim - len(self.shape)))
-        return jnp.where(where, x, jnp.zeros((), x.dtype))
+    @property
+    def mask(self) -> Bool[Array, "*shape"] | None:
+        """``where`` in the shape of the loss."""
+        return None if self.where is None else jnp.broadcast_to(self.where, self.shape)
+
+    def drop(self, elements: Bool[Array, "*shape"]) -> "Reduction":
+        """The same, without these elements too."""
+        return replace(self, where=~elements if self.mask is None else self.mask & ~elements)
 
     def __call__(self, loss: Array, denominator_weights: Array | None = None) -> Array:
-        """Reduce ``loss``; ``denominator_weights``, in ``loss`` already, belong to the mean's ``sum(w)`` too."""
-        loss = self._weigh(loss)
+        """Reduce ``loss``, which is 0 where dropped.
+
+        ``denominator_weights`` are in ``loss`` already, and belong to the mean's ``sum(w)`` too.
+        """
+        w = None if self.weights is None else jnp.broadcast_to(jnp.asarray(self.weights, loss.dtype), self.shape)
+        loss = loss if w is None else loss * keep(w, self.mask)
         if self.reduction == "none":
             return loss
         total = jnp.sum(loss)
         if self.reduction == "sum":
             return total if self.normalizer is None else total / _at_least_one(self.normalizer, loss.dtype)
-        one = jnp.ones(self.shape, loss.dtype)
-        kept = jnp.sum(self._weigh(one if denominator_weights is None else denominator_weights))
+        counted = jnp.ones(self.shape, loss.dtype) if w is None else w
+        counted = counted if denominator_weights is None else counted * denominator_weights
+        kept = jnp.sum(keep(counted, self.mask))
         return total / jnp.where(kept == 0, 1, kept)
 
-    def _weigh(self, x: Array) -> Array:
-        if self.weights is None:
-            return self.keep(x)
-        return self.keep(x) * self.keep(jnp.broadcast_to(jnp.asarray(self.weights, x.dtype), self.shape))
+
+def keep(x: Array, mask: Array | None) -> Array:
+    """``x (*shape, ...)`` with 0 where ``mask (*shape)`` is False, so that nothing there can spread, NaN included."""
+    if mask is None:
+        return x
+    mask = jnp.broadcast_to(mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim)), x.shape)
+    return jax.lax.select(mask, x, jnp.zeros_like(x))
 
 
 def _at_least_one(normalizer: ArrayLike, dtype: DTypeLike) -> Array:

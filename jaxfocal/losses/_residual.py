@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.custom_derivatives import SymbolicZero
 
+from ._reduce import keep
+
 
 def one_residual(loss: Callable[..., Array]) -> Callable[..., Array]:
     """Make reverse mode save the slope of ``loss(logits, *rest)`` instead of the pieces it is made of.
@@ -17,19 +19,26 @@ def one_residual(loss: Callable[..., Array]) -> Callable[..., Array]:
     ``loss`` maps ``logits (*n, *c)`` to ``(*n)``, each value from its own logits alone: elementwise, or by rows. A
     change of the logits then acts through the slope ``dloss/dlogits (*n, *c)``, and nothing else needs keeping.
     Derivatives with respect to ``rest`` are the ordinary ones, computed (and saved) only where they are asked for.
+
+    The result is called as ``rule(logits, mask, *rest)``: where ``mask (*n)`` is False the logits are not looked at,
+    and value and slope are 0. None keeps all.
     """
-    rule = jax.custom_jvp(loss)
+
+    def masked(logits: Array, mask: Array | None, *rest: Any) -> Array:
+        return keep(loss(keep(logits, mask), *rest), mask)
+
+    rule = jax.custom_jvp(masked)
 
     @partial(rule.defjvp, symbolic_zeros=True)
     def _slope_rule(primals, tangents):
         (logits, *rest), (logits_dot, *rest_dot) = primals, tangents
         terms = []
         if not isinstance(logits_dot, SymbolicZero):
-            value, pullback = jax.vjp(lambda x: loss(x, *rest), logits)
+            value, pullback = jax.vjp(lambda x: masked(x, *rest), logits)
             (slope,) = pullback(jnp.ones_like(value))
             terms.append(jnp.sum(slope * logits_dot, axis=tuple(range(value.ndim, logits.ndim))))
         if any(not isinstance(dot, SymbolicZero) for dot in jax.tree.leaves(rest_dot)):
-            terms.append(_tangent(partial(loss, logits), rest, rest_dot))
+            terms.append(_tangent(partial(masked, logits), rest, rest_dot))
         return rule(*primals), reduce(add, terms)
 
     return rule

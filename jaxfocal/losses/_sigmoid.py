@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from ._checks import check_alpha, check_binary_labels, check_gamma, check_logits, is_hard
 from ._margin import focal_curve, odds, sigmoid_margin
-from ._reduce import Reduction
+from ._reduce import Reduction, keep
 from ._residual import one_residual
 
 
@@ -76,7 +76,7 @@ def sigmoid_focal_loss(
     labels = check_binary_labels(labels, logits, where)
     gamma, alpha = check_gamma(gamma, logits), check_alpha(alpha, logits)
     loss = _hard_focal if is_hard(labels) else _soft_focal
-    return reduced(loss(reduced.keep(logits), reduced.keep(labels), gamma, alpha))
+    return reduced(loss(logits, reduced.mask, keep(labels, reduced.mask), gamma, alpha))
 
 
 @one_residual

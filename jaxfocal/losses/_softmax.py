@@ -16,7 +16,7 @@ from ._checks import (
     is_hard,
 )
 from ._margin import focal_curve, softmax_margin, softmax_margins
-from ._reduce import Reduction
+from ._reduce import Reduction, keep
 from ._residual import one_residual
 
 
@@ -86,6 +86,8 @@ def softmax_focal_loss(
     """
     logits = check_logits(logits)
     axis = check_axis(axis, logits.shape)
+    rows = logits.shape[:axis] + logits.shape[axis + 1 :]
+    reduced = Reduction(rows, where, weights, reduction, normalizer)
     labels = check_class_labels(labels, logits, axis, ignore_index, where)
     gamma = check_gamma(gamma, logits)
     class_weights = check_class_weights(class_weights, logits, axis)
@@ -96,14 +98,13 @@ def softmax_focal_loss(
     gamma = gamma if gamma.ndim == 0 else jnp.moveaxis(gamma, axis, -1)
     labels = labels if hard else jnp.moveaxis(labels, axis, -1)
     if ignore_index is not None:
-        where = labels != ignore_index if where is None else (labels != ignore_index) & where
-    reduced = Reduction(logits.shape[:-1], where, weights, reduction, normalizer)
-    logits, labels = reduced.keep(logits), reduced.keep(labels)
+        reduced = reduced.drop(labels == ignore_index)
+    labels = keep(labels, reduced.mask)
 
     if hard and smoothing is None:
-        loss = _label_focal(logits, labels, gamma, class_weights)
+        loss = _label_focal(logits, reduced.mask, labels, gamma, class_weights)
     else:
-        loss = _expected_focal(logits, labels, gamma, class_weights, smoothing)
+        loss = _expected_focal(logits, reduced.mask, labels, gamma, class_weights, smoothing)
     return reduced(loss, class_weights[_index(labels)] if hard and class_weights is not None else None)
 
 
@@ -113,7 +114,9 @@ def _label_focal(logits: Array, labels: Array, gamma: Array, class_weights: Arra
     index = _index(labels)
     if gamma.ndim:
         gamma = jnp.take_along_axis(jnp.broadcast_to(gamma, logits.shape), index[..., None], axis=-1)[..., 0]
-    loss = focal_curve(softmax_margin(logits, index) * _one_or_nan(labels, logits), gamma)
+    # as a factor, NaN marks the loss and, through the chain rule, the whole row of the gradient
+    one_or_nan = jnp.where(_in_range(labels, logits), 1, jnp.nan).astype(logits.dtype)
+    loss = focal_curve(softmax_margin(logits, index) * one_or_nan, gamma)
     return loss if class_weights is None else class_weights[index] * loss
 
 
@@ -133,7 +136,8 @@ def _expected_focal(
 def _distribution(labels: Array, logits: Array) -> Array:
     if not is_hard(labels):
         return jnp.where((labels >= 0) & (labels <= 1), labels, jnp.nan)
-    return jax.nn.one_hot(_index(labels), logits.shape[-1], dtype=logits.dtype) * _one_or_nan(labels, logits)[..., None]
+    one_hot = jax.nn.one_hot(_index(labels), logits.shape[-1], dtype=logits.dtype)
+    return jnp.where(_in_range(labels, logits)[..., None], one_hot, jnp.nan)
 
 
 def _index(labels: Array) -> Array:
@@ -141,7 +145,5 @@ def _index(labels: Array) -> Array:
     return labels.astype(jnp.int32)
 
 
-def _one_or_nan(labels: Array, logits: Array) -> Array:
-    """1 for a label in range, NaN for any other: as a factor it marks the loss and the whole row of the gradient."""
-    in_range = (labels >= 0) & (labels < logits.shape[-1])
-    return jnp.where(in_range, 1, jnp.nan).astype(logits.dtype)
+def _in_range(labels: Array, logits: Array) -> Array:
+    return (labels >= 0) & (labels < logits.shape[-1])

@@ -1,0 +1,79 @@
+"""Values and gradients equal the PyTorch twin's in float64, for every option and reduction."""
+
+import jax
+import numpy as np
+import pytest
+
+from parity_tests.cases import CASES, variants_of
+
+torch = pytest.importorskip("torch", reason="compares with PyTorch")
+import torchref  # noqa: E402
+
+RTOL = 1e-12
+
+
+def torch_value_and_gradient(case, logits, labels, options, cotangent):
+    x = torch.tensor(logits, requires_grad=True)
+    options = {name: torch.tensor(o) if isinstance(o, np.ndarray) else o for name, o in options.items()}
+    loss = getattr(torchref, case.name)(x, torch.tensor(labels), **options)
+    (loss * torch.tensor(np.broadcast_to(cotangent, loss.shape).copy())).sum().backward()
+    return loss.detach().numpy(), x.grad.numpy()
+
+
+def check(case, logits, labels, options, cotangent=1.0):
+    def weighted(x):
+        loss = case.loss(x, labels, **options)
+        return (loss * np.broadcast_to(cotangent, loss.shape)).sum(), loss
+
+    gradient, loss = jax.grad(weighted, has_aux=True)(logits)
+    expected_loss, expected_gradient = torch_value_and_gradient(case, logits, labels, options, cotangent)
+    np.testing.assert_allclose(loss, expected_loss, rtol=RTOL)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=RTOL, atol=RTOL * np.abs(expected_gradient).max())
+
+
+@pytest.mark.parametrize(("case", "options"), variants_of())
+def test_each_element(case, options):
+    logits, labels = case.example()
+    cotangent = np.random.default_rng(1).normal(size=case.shape)
+    check(case, logits, labels, options, cotangent)
+
+
+@pytest.mark.parametrize(
+    "extra", [{}, {"where": True}, {"weights": True}, {"where": True, "weights": True}], ids="-".join
+)
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize(("case", "options"), variants_of())
+def test_reductions(case, options, reduction, extra):
+    rng = np.random.default_rng(2)
+    drawn = {"where": rng.uniform(size=case.shape) < 0.6, "weights": rng.uniform(0.5, 2.0, size=case.shape)}
+    logits, labels = case.example()
+    check(case, logits, labels, {**options, **{name: drawn[name] for name in extra}, "reduction": reduction})
+
+
+@pytest.mark.parametrize("normalizer", [0.0, 0.5, 7.0])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_normalizer(case, normalizer):
+    check(case, *case.example(), {"reduction": "sum", "normalizer": normalizer})
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("options", next(c for c in CASES if c.id == "softmax_focal").variants, ids="-".join)
+def test_ignored_labels(options, reduction):
+    case = next(case for case in CASES if case.id == "softmax_focal")
+    logits, labels = case.example()
+    labels[[0, 2]] = -100
+    check(case, logits, labels, {**options, "ignore_index": -100, "reduction": reduction})
+
+
+@pytest.mark.parametrize("axis", [0, 1, -3])
+@pytest.mark.parametrize("soft", [False, True], ids=["hard", "soft"])
+def test_class_axis(axis, soft):
+    case = next(case for case in CASES if case.id == "softmax_focal")
+    rng = np.random.default_rng(3)
+    logits = rng.normal(size=(2, 3, 4))
+    rows = np.delete(logits.shape, axis)
+    labels = np.moveaxis(rng.dirichlet(np.ones(logits.shape[axis]), size=rows), -1, axis)
+    if not soft:
+        labels = np.argmax(labels, axis)
+    gamma = rng.uniform(0, 3, size=[n if i == axis % 3 else 1 for i, n in enumerate(logits.shape)])
+    check(case, logits, labels, {"axis": axis, "gamma": gamma, "reduction": "mean"})

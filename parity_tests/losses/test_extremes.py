@@ -1,0 +1,137 @@
+"""Logits of any size, masked classes and labels that are not labels."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxfocal as jf
+from parity_tests.cases import CASES
+
+GAMMAS = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
+EXTREMES = np.array([-1e4, -1e3, -104.0, -88.0, -1.0, 0.0, 1.0, 88.0, 104.0, 1e3, 1e4])
+by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+
+
+@by_case
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_value_and_both_derivatives_are_finite(case, dtype):
+    rng = np.random.default_rng(0)
+    logits = rng.choice(EXTREMES, size=(50, 5)).astype(dtype)
+    labels = np.stack([case.labels(rng)[0] for _ in range(50)])
+    labels = labels.astype(dtype) if labels.dtype.kind == "f" else labels
+
+    def total(x, gamma):
+        return case.loss(x, labels, gamma=gamma, reduction="sum")
+
+    def curvature(x, gamma):
+        return jax.grad(lambda x: jax.grad(total)(x, gamma).sum())(x)
+
+    functions = jax.jit(lambda x, gamma: (*jax.value_and_grad(total, argnums=(0, 1))(x, gamma), curvature(x, gamma)))
+    for gamma in GAMMAS:
+        for result in jax.tree.leaves(functions(logits, jnp.asarray(gamma, dtype))):
+            assert np.isfinite(result).all()
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_infinite_binary_logits(gamma):
+    value_and_gradient = jax.vmap(jax.value_and_grad(lambda x, y: jf.sigmoid_focal_loss(x, y, gamma=gamma)))
+    logits, labels = np.array([np.inf, -np.inf, np.inf, -np.inf]), np.array([1, 0, 0, 1])
+    values, gradients = value_and_gradient(logits, labels)
+    np.testing.assert_array_equal(values, [0, 0, np.inf, np.inf])
+    np.testing.assert_array_equal(gradients, [0, 0, 1, -1])
+
+
+@by_case
+def test_nan_stays_in_its_element(case):
+    logits, labels = case.example()
+    logits[1, 2] = np.nan
+    values, gradient = (
+        jax.vmap(jax.value_and_grad(case.loss))(logits, labels)
+        if case.by_row
+        else (
+            case.loss(logits, labels),
+            jax.grad(lambda x: case.loss(x, labels).sum())(logits),
+        )
+    )
+    expected = np.zeros(logits.shape, bool)
+    expected[(1,) if case.by_row else (1, 2)] = True
+    np.testing.assert_array_equal(np.isnan(gradient), expected)
+    np.testing.assert_array_equal(np.isnan(values), expected.any(-1) if case.by_row else expected)
+
+
+@pytest.mark.parametrize("label", [0, 1, 3])
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_a_masked_class_takes_no_part(label, gamma):
+    """A logit of -inf is as if the class were not there, hard and soft labels alike."""
+    logits, masked = np.array([0.3, -1.2, -np.inf, 2.0]), 2
+    present = np.delete(np.arange(4), masked)
+    one_hot = np.eye(4)[label]
+
+    def hard(x):
+        return jf.softmax_focal_loss(x, np.array(label), gamma=gamma)
+
+    def soft(x):
+        return jf.softmax_focal_loss(x, one_hot, gamma=gamma)
+
+    value, gradient = jax.value_and_grad(
+        lambda x: jf.softmax_focal_loss(x, np.array(np.flatnonzero(present == label)[0]), gamma=gamma)
+    )(logits[present])
+    for loss in (hard, soft):
+        masked_value, masked_gradient = jax.value_and_grad(loss)(logits)
+        np.testing.assert_allclose(masked_value, value, rtol=1e-14)
+        np.testing.assert_allclose(masked_gradient[present], gradient, rtol=1e-13, atol=1e-16)
+        assert masked_gradient[masked] == 0
+        assert np.isfinite(jax.hessian(loss)(logits)).all()
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize("logits", [[5.0], [5.0, -np.inf], [-np.inf, 5.0, -np.inf]], ids=str)
+def test_no_other_class_left(logits, gamma):
+    logits = np.array(logits)
+    label = np.array(np.argmax(logits))
+    for labels in (label, np.eye(logits.size)[label]):
+        value, gradient = jax.value_and_grad(lambda x, y=labels: jf.softmax_focal_loss(x, y, gamma=gamma))(logits)
+        assert value == 0
+        assert not np.any(gradient)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_a_masked_label_costs_infinity(gamma):
+    logits = np.array([1.0, -np.inf, 0.0])
+    assert jf.softmax_focal_loss(logits, np.array(1), gamma=gamma) == np.inf
+    assert jf.softmax_focal_loss(logits, np.array([0.5, 0.5, 0.0]), gamma=gamma) == np.inf
+    assert jf.softmax_focal_loss(logits, np.array(0), gamma=gamma, label_smoothing=0.1) == np.inf
+    assert np.isfinite(jf.softmax_focal_loss(logits, np.array(0), gamma=gamma))
+
+
+@pytest.mark.parametrize("label", [-1, 2, 255])
+def test_traced_binary_label_out_of_range_is_nan(label):
+    logits, labels = np.array([0.3, -0.2]), np.array([label, 1])
+    gradient_of = jax.jit(jax.grad(lambda x, y: jf.sigmoid_focal_loss(x, y, alpha=0.25).sum()))
+    values = jax.jit(jf.sigmoid_focal_loss)(logits, labels)
+    np.testing.assert_array_equal(np.isnan(values), [True, False])
+    np.testing.assert_array_equal(np.isnan(gradient_of(logits, labels)), [True, False])
+
+
+@pytest.mark.parametrize("label", [-0.1, 1.1, np.nan])
+@pytest.mark.parametrize("name", ["sigmoid_focal_loss", "softmax_focal_loss"])
+def test_traced_soft_label_out_of_range_is_nan(name, label):
+    logits, labels = np.array([[0.3, -0.2], [0.1, 0.4]]), np.array([[label, 0.5], [0.5, 0.5]])
+    gradient = jax.jit(jax.grad(lambda x, y: getattr(jf, name)(x, y).sum()))(logits, labels)
+    assert np.isnan(gradient[0, 0])
+    assert np.isfinite(gradient[1]).all()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("label", [-1, 4, 1000])
+def test_traced_class_out_of_range_is_nan_in_its_row(label, smoothing):
+    logits, labels = np.zeros((2, 4)), np.array([label, 3])
+
+    def loss(x, y):
+        values = jf.softmax_focal_loss(x, y, label_smoothing=smoothing, class_weights=np.arange(1.0, 5.0))
+        return values.sum(), values
+
+    gradient, values = jax.jit(jax.grad(loss, has_aux=True))(logits, labels)
+    np.testing.assert_array_equal(np.isnan(values), [True, False])
+    np.testing.assert_array_equal(np.isnan(gradient), [[True] * 4, [False] * 4])

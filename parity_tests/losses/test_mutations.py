@@ -1,0 +1,65 @@
+"""The laws can fail: a wrong formula in a copy of the margin rule turns them red."""
+
+import importlib.util
+
+import pytest
+
+from jaxfocal.losses import _margin, _sigmoid, _softmax
+from parity_tests.cases import CASES
+from parity_tests.losses.test_derivatives import test_both_orders_in_both_modes as derivatives_law
+from parity_tests.losses.test_exact import test_value_and_gradient as exact_law
+
+BY_ID = {case.id: case for case in CASES}
+
+
+def exact(row):
+    exact_law(BY_ID[row], {"gamma": 1.5})
+
+
+def derivatives(row):
+    derivatives_law(BY_ID[row])
+
+
+# what is wrong: (source, wrong source, the law that must see it, the row it runs on)
+MUTATIONS = {
+    "value without gamma": ("jnp.exp(-gamma * r) * s)", "s)", exact, "sigmoid_focal"),
+    "slope with the wrong sign": ("return -jnp.exp(-gamma * r) * (q", "return jnp.exp(-gamma * r) * (q", exact, "sigmoid_focal"),
+    "slope without the gamma term": ("r) * (q + gamma * p * s)\n", "r) * q\n", exact, "sigmoid_focal"),
+    "slope without the gamma term, softmax": ("r) * (q + gamma * p * s)\n", "r) * q\n", exact, "softmax_focal"),
+    "gamma slope with the wrong sign": ("return -jnp.exp(-gamma * r) * s", "return jnp.exp(-gamma * r) * s", derivatives, "sigmoid_focal"),
+    "curvature with the wrong sign": ("(p * q * z_dot, -p * q * z_dot,", "(p * q * z_dot, p * q * z_dot,", derivatives, "sigmoid_focal"),
+    "margin with the wrong sign": ("jnp.where(labels == 1, 1.0, ", "jnp.where(labels == 1, -1.0, ", exact, "sigmoid_focal"),
+    "slope of the others with the wrong sign": ("jnp.where(label, 1, -_shares", "jnp.where(label, 1, _shares", exact, "softmax_focal"),
+    "the label among the others": ("jnp.where(out, -jnp.inf, logits)", "logits", exact, "softmax_focal"),
+    "curvature of all margins cut off": ("e = jnp.exp(logits - largest)", "e = jax.lax.stop_gradient(jnp.exp(logits - largest))", derivatives, "softmax_focal_soft"),
+}  # fmt: skip
+
+
+def use(monkeypatch, source):
+    """Let the losses use a margin module of this source."""
+    module = importlib.util.module_from_spec(importlib.util.find_spec(_margin.__name__))
+    exec(compile(source, "a copy of the margin rule", "exec"), module.__dict__)
+    for user in (_sigmoid, _softmax):
+        for name in ("focal_curve", "odds", "sigmoid_margin", "softmax_margin", "softmax_margins"):
+            if hasattr(user, name):
+                monkeypatch.setattr(user, name, getattr(module, name))
+
+
+@pytest.fixture
+def source():
+    return importlib.util.find_spec(_margin.__name__).loader.get_source(_margin.__name__)
+
+
+@pytest.mark.parametrize(("right", "wrong", "law", "row"), MUTATIONS.values(), ids=MUTATIONS)
+def test_a_wrong_formula_breaks_the_law(monkeypatch, source, right, wrong, law, row):
+    assert source.count(right) == 1, f"the mutation no longer fits the source: {right!r}"
+    use(monkeypatch, source.replace(right, wrong))
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        law(row)
+
+
+@pytest.mark.parametrize("row", ["sigmoid_focal", "softmax_focal", "softmax_focal_soft"])
+def test_an_exact_copy_breaks_none(monkeypatch, source, row):
+    use(monkeypatch, source)
+    exact(row)
+    derivatives(row)

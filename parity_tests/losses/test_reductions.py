@@ -1,0 +1,130 @@
+"""What where, weights, reduction and normalizer mean, from identities that need no oracle."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxfocal as jf
+from parity_tests.cases import CASES, CLASS_WEIGHTS
+
+by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+
+
+@pytest.fixture
+def mask(request):
+    case = request.getfixturevalue("case")
+    mask = np.random.default_rng(5).uniform(size=case.shape) < 0.5
+    assert 0 < mask.sum() < mask.size
+    return mask
+
+
+@by_case
+def test_weights_multiply(case):
+    logits, labels = case.example()
+    weights = np.random.default_rng(6).uniform(0.5, 2, size=case.shape)
+    plain = case.loss(logits, labels)
+    np.testing.assert_allclose(case.loss(logits, labels, weights=weights), weights * plain, rtol=1e-15)
+    mean = case.loss(logits, labels, weights=weights, reduction="mean")
+    np.testing.assert_allclose(mean, np.average(plain, weights=weights), rtol=1e-14)
+
+
+@by_case
+def test_where_drops(case, mask):
+    logits, labels = case.example()
+    plain = np.asarray(case.loss(logits, labels))
+    np.testing.assert_array_equal(case.loss(logits, labels, where=mask), np.where(mask, plain, 0))
+    np.testing.assert_allclose(case.loss(logits, labels, where=mask, reduction="sum"), plain[mask].sum(), rtol=1e-14)
+    np.testing.assert_allclose(case.loss(logits, labels, where=mask, reduction="mean"), plain[mask].mean(), rtol=1e-14)
+
+
+@by_case
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -np.inf])
+def test_nothing_leaves_a_dropped_element(case, mask, poison):
+    """Neither its logits nor its label nor its weight reach a value or a gradient, of any argument."""
+    logits, labels = case.example()
+    weights = np.ones(case.shape)
+    row_mask = mask if logits.ndim == mask.ndim else mask[:, None]
+    bad_logits = np.where(row_mask, logits, poison)
+    bad_labels = np.where(mask if labels.ndim == mask.ndim else row_mask, labels, -7)
+    bad_weights = np.where(mask, weights, poison)
+
+    def loss(x, y, w, gamma):
+        return case.loss(x, y, where=mask, weights=w, gamma=gamma, reduction="mean")
+
+    clean = jax.value_and_grad(loss, argnums=(0, 2, 3))(logits, labels, weights, 2.0)
+    poisoned = jax.value_and_grad(loss, argnums=(0, 2, 3))(bad_logits, bad_labels, bad_weights, 2.0)
+    jax.tree.map(np.testing.assert_array_equal, poisoned, clean)
+
+
+@by_case
+@pytest.mark.parametrize("jit", [False, True], ids=["eager", "jit"])
+def test_nothing_kept_is_zero(case, jit):
+    logits, labels = case.example()
+
+    def loss(x, where):
+        return case.loss(x, labels, where=where, reduction="mean")
+
+    function = jax.value_and_grad(loss)
+    value, gradient = (jax.jit(function) if jit else function)(logits, np.zeros(case.shape, bool))
+    assert value == 0
+    assert not np.any(gradient)
+
+
+@by_case
+@pytest.mark.parametrize(("normalizer", "divisor"), [(0, 1), (0.5, 1), (3, 3), (np.int32(10), 10)])
+def test_normalizer(case, normalizer, divisor):
+    logits, labels = case.example()
+    total = case.loss(logits, labels, reduction="sum")
+    normalized = jax.jit(lambda n: case.loss(logits, labels, reduction="sum", normalizer=n))(normalizer)
+    np.testing.assert_allclose(normalized, total / divisor, rtol=1e-14)
+
+
+@by_case
+def test_where_and_weights_broadcast(case):
+    logits, labels = case.example()
+    where, weights = np.array([True, False, True, True]), np.array([1.0, 2.0, 0.5, 3.0])
+    if not case.by_row:
+        where, weights = where[:, None], weights[:, None]
+    full = {"where": np.broadcast_to(where, case.shape), "weights": np.broadcast_to(weights, case.shape)}
+    for reduction in ("none", "sum", "mean"):
+        np.testing.assert_array_equal(
+            case.loss(logits, labels, where=where, weights=weights, reduction=reduction),
+            case.loss(logits, labels, **full, reduction=reduction),
+        )
+
+
+def test_ignored_label_is_where():
+    case = next(case for case in CASES if case.id == "softmax_focal")
+    logits, labels = case.example()
+    where = np.array([True, False, True, True])
+    ignored = np.where(where, labels, 255)
+    for reduction in ("none", "sum", "mean"):
+        for smoothing in (0.0, 0.1):
+            options = {"reduction": reduction, "label_smoothing": smoothing, "class_weights": CLASS_WEIGHTS}
+            np.testing.assert_array_equal(
+                jf.softmax_focal_loss(logits, ignored, ignore_index=255, **options),
+                jf.softmax_focal_loss(logits, labels, where=where, **options),
+            )
+
+
+def test_a_class_can_be_ignored():
+    logits, labels = np.zeros((3, 4)), np.array([1, 2, 1])
+    loss = jf.softmax_focal_loss(logits, labels, ignore_index=1)
+    assert loss[0] == loss[2] == 0
+    assert loss[1] > 0
+
+
+@by_case
+def test_mean_under_shard_map_is_a_sum_with_a_shared_normalizer(case):
+    """What the documentation tells users of several devices to write."""
+    logits, labels = case.example()
+    mesh = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    rows = jax.P("data")
+
+    def local(x, y):
+        count = jax.lax.psum(jnp.float64(np.prod(x.shape[:-1] if case.by_row else x.shape)), "data")
+        return jax.lax.psum(case.loss(x, y, reduction="sum", normalizer=count), "data")
+
+    mapped = jax.shard_map(local, mesh=mesh, in_specs=(rows, rows), out_specs=jax.P())
+    np.testing.assert_allclose(jax.jit(mapped)(logits, labels), case.loss(logits, labels, reduction="mean"), rtol=1e-14)

@@ -1,0 +1,77 @@
+"""jit computes what eager computes, vmap what a loop computes, and the loss takes what jnp takes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from parity_tests.cases import CASES, variants_of
+
+by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+
+
+def value_and_gradient(case, logits, labels, options):
+    def loss(x):
+        values = case.loss(x, labels, **options)
+        return values.sum(), values
+
+    gradient, values = jax.grad(loss, has_aux=True)(logits)
+    return values, gradient
+
+
+@pytest.mark.parametrize(("case", "options"), variants_of())
+def test_jit(case, options):
+    logits, labels = case.example()
+    eager = value_and_gradient(case, logits, labels, options)
+    jitted = jax.jit(lambda x, y, o: value_and_gradient(case, x, y, o))(logits, labels, options)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-15), jitted, eager)
+
+
+@by_case
+def test_vmap_over_examples(case):
+    examples = [case.example(seed) for seed in range(3)]
+    logits, labels = map(np.stack, zip(*examples, strict=True))
+    mapped = jax.vmap(lambda x, y: value_and_gradient(case, x, y, {"reduction": "mean"}))(logits, labels)
+    looped = [value_and_gradient(case, x, y, {"reduction": "mean"}) for x, y in examples]
+    for i, expected in enumerate(looped):
+        jax.tree.map(lambda a, b, i=i: np.testing.assert_allclose(a[i], b, rtol=1e-13, atol=1e-15), mapped, expected)
+
+
+@by_case
+def test_vmap_over_gamma(case):
+    logits, labels = case.example()
+    gammas = np.array([0.0, 0.5, 2.0])
+    mapped = jax.vmap(lambda gamma: case.loss(logits, labels, gamma=gamma))(gammas)
+    np.testing.assert_allclose(mapped, [case.loss(logits, labels, gamma=gamma) for gamma in gammas], rtol=1e-13)
+
+
+@by_case
+def test_remat_and_scan(case):
+    logits, labels = case.example()
+
+    def loss(x):
+        return case.loss(x, labels, reduction="sum")
+
+    def scanned(x):
+        body = jax.checkpoint(lambda total, row: (total + case.loss(row[0], row[1], reduction="sum"), None))
+        return jax.lax.scan(body, jnp.zeros(()), (x, jnp.asarray(labels)))[0]
+
+    np.testing.assert_allclose(jax.grad(scanned)(logits), jax.grad(loss)(logits), rtol=1e-13)
+
+
+@by_case
+def test_lists_and_numpy_arrays(case):
+    logits, labels = case.example()
+    expected = case.loss(jnp.asarray(logits), jnp.asarray(labels))
+    np.testing.assert_array_equal(case.loss(logits, labels), expected)
+    np.testing.assert_array_equal(case.loss(logits.tolist(), labels.tolist()), expected)
+
+
+@by_case
+@pytest.mark.parametrize("shape", [(0, 5), (2, 0, 5)])
+def test_no_examples(case, shape):
+    logits = np.zeros(shape)
+    labels = np.zeros(shape[:-1] if case.by_row else shape, np.int32)
+    assert case.loss(logits, labels).shape == labels.shape
+    assert case.loss(logits, labels, reduction="mean") == 0
+    assert jax.grad(lambda x: case.loss(x, labels, reduction="mean"))(logits).shape == shape
