@@ -11,7 +11,8 @@ from ._step import Metrics, MultiState, MultiUpdate
 def scan_updates(update: MultiUpdate, state: MultiState, *batches: Any) -> tuple[MultiState, Metrics]:
     """``update.update`` over the leading axis of ``batches``, in one compiled ``jax.lax.scan``.
 
-    The numbers are those of a Python loop over the same batches, to rounding.
+    The numbers are those of a Python loop over the same batches, to rounding. The loop is compiled once for each
+    ``update`` object and number of steps: make the update once, and run chunks of one length.
 
     Args:
       update: made by ``multi_update``.

@@ -1,0 +1,7 @@
+"""``python -m jaxfocal`` is the command ``jaxfocal``."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

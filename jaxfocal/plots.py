@@ -1,0 +1,124 @@
+"""Figures: arrays in, a matplotlib Figure out, with no global state."""
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00")  # Okabe and Ito, told apart by the colour-blind too
+
+
+def training_figure(
+    losses: Mapping[str, ArrayLike],
+    recall: ArrayLike,
+    counts: ArrayLike,
+    *,
+    tail: Sequence[int] = (),
+    title: str = "",
+) -> Figure:
+    """Losses over the training steps, beside the recall of each class.
+
+    Args:
+      losses: label to losses ``(steps,)``, each drawn faintly with its moving mean on top.
+      recall: ``(classes,)``, in [0, 1].
+      counts: ``(classes,)``, training examples a class.
+      tail: classes to shade.
+      title: over the whole figure.
+
+    Returns:
+      A figure of two axes.
+    """
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    figure.suptitle(title)
+    left, right = figure.subplots(1, 2)
+    _draw_losses(left, losses)
+    _draw_class_recall(right, {"recall": recall}, counts, tail)
+    return figure
+
+
+def comparison_figure(
+    recalls: Mapping[str, ArrayLike],
+    counts: ArrayLike,
+    scores: Mapping[str, Mapping[str, float | None]],
+    *,
+    tail: Sequence[int] = (),
+    title: str = "",
+    scores_label: str = "",
+) -> Figure:
+    """The recall of each class under several losses, beside other scores of the same runs.
+
+    Args:
+      recalls: loss to recalls ``(classes,)``, in [0, 1].
+      counts: ``(classes,)``, training examples a class.
+      scores: loss to scores by name, each in [0, 1]; None where a score is undefined.
+      tail: classes to shade.
+      title: over the whole figure.
+      scores_label: what the scores are about.
+
+    Returns:
+      A figure of two axes.
+    """
+    figure = Figure(figsize=(13, 4.2), layout="constrained")
+    figure.suptitle(title)
+    left, right = figure.subplots(1, 2, width_ratios=(3, 1))
+    _draw_class_recall(left, recalls, counts, tail)
+    names = list(next(iter(scores.values())))
+    _draw_bars(right, {loss: np.array([row[name] for name in names], np.float64) for loss, row in scores.items()})
+    right.set_xticks(range(len(names)), names)
+    right.set_ylabel(scores_label)
+    return figure
+
+
+def moving_mean(values: ArrayLike, window: int) -> np.ndarray:
+    """The mean over ``window`` values around each place, of those there are near the ends."""
+    values = np.asarray(values, np.float64)
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    first = np.arange(len(values)) - (window - 1) // 2
+    start, end = np.maximum(first, 0), np.minimum(first + window, len(values))
+    return (sums[end] - sums[start]) / (end - start)
+
+
+def _draw_losses(axes: Axes, losses: Mapping[str, ArrayLike]) -> None:
+    for color, (label, values) in zip(cycle(COLORS), losses.items(), strict=False):
+        values = np.asarray(values)
+        steps = np.arange(1, len(values) + 1)
+        axes.plot(steps, values, color=color, alpha=0.25, linewidth=0.8)
+        axes.plot(steps, moving_mean(values, max(1, len(values) // 50)), color=color, label=label)
+    axes.set_yscale("log")
+    axes.set_xlabel("training step")
+    axes.set_ylabel("training loss, each step and moving mean")
+    axes.grid(alpha=0.3)
+    _legend_above(axes)
+
+
+def _draw_class_recall(axes: Axes, recalls: Mapping[str, ArrayLike], counts: ArrayLike, tail: Sequence[int]) -> None:
+    for index, c in enumerate(tail):
+        axes.axvspan(c - 0.5, c + 0.5, color="0.92", zorder=0, label="tail classes" if index == 0 else None)
+    _draw_bars(axes, {f"{label} (mean {np.asarray(values).mean():.2f})": values for label, values in recalls.items()})
+    ticks = [f"{c}\n{count}" for c, count in enumerate(np.asarray(counts))]
+    axes.set_xticks(range(len(ticks)), ticks)
+    axes.set_xlabel("class, and its number of training images")
+    axes.set_ylabel("recall on the test split")
+    _legend_above(axes)
+
+
+def _draw_bars(axes: Axes, groups: Mapping[str, ArrayLike]) -> None:
+    """Bars of several series side by side, on a scale from 0 to 1."""
+    width = 0.8 / len(groups)
+    for index, (color, (label, values)) in enumerate(zip(cycle(COLORS), groups.items(), strict=False)):
+        heights = np.asarray(values, np.float64)
+        centers = np.arange(len(heights)) + (index - (len(groups) - 1) / 2) * width
+        axes.bar(centers, heights, width, color=color, label=label)
+        axes.set_xlim(-0.5, len(heights) - 0.5)
+    axes.set_ylim(0, 1.02)
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
+
+
+def _legend_above(axes: Axes) -> None:
+    """A legend in one row that hides no data."""
+    labels = axes.get_legend_handles_labels()[1]
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(labels), frameon=False)

@@ -1,0 +1,1 @@
+"""Complete small programs to read and to run: data, models, losses, update, loop, evaluation, files."""

@@ -1,0 +1,54 @@
+"""The options of the two-model recipe, apart from it so that the command line lists them without loading flax."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+LossName = Literal["focal", "balanced", "ce"]
+Order = Literal["simultaneous", "alternating"]
+LOSS_NAMES: tuple[LossName, ...] = get_args(LossName)
+
+
+@dataclass(frozen=True)
+class TwoModelConfig:
+    """What a two-model run depends on; the same values give the same numbers.
+
+    Raises:
+      ValueError: for a value out of its range; the message says what was given and what was expected.
+    """
+
+    loss: LossName = "focal"
+    """focal: gamma 2, and alpha 0.25 for the tail. balanced: cross-entropy weighted by inverse frequency. ce: plain
+    cross-entropy."""
+    order: Order = "simultaneous"
+    """simultaneous: both gradients at the old parameters. alternating: model2 sees model1 already updated."""
+    steps: int = 1000
+    """Training steps."""
+    imbalance: float = 100.0
+    """Training images of the most frequent digit for each one of the rarest; 1 is balanced."""
+    seed: int = 0
+    """Seed of the split, the initial parameters and the batches."""
+    learning_rate: float = 1e-3
+    """Learning rate of both Adam optimizers."""
+    batch_size: int = 64
+    """Images in a batch."""
+
+    def __post_init__(self) -> None:
+        _require("loss", self.loss, self.loss in LOSS_NAMES, f"one of {', '.join(LOSS_NAMES)}")
+        _require("order", self.order, self.order in get_args(Order), f"one of {', '.join(get_args(Order))}")
+        _require("steps", self.steps, _is_int(self.steps) and self.steps >= 1, "an integer of at least 1")
+        _require("imbalance", self.imbalance, 1 <= self.imbalance < math.inf, "finite and at least 1")
+        _require("seed", self.seed, _is_int(self.seed) and 0 <= self.seed < 2**31, "an integer in [0, 2**31)")
+        _require("learning_rate", self.learning_rate, 0 < self.learning_rate < math.inf, "finite and above 0")
+        _require(
+            "batch_size", self.batch_size, _is_int(self.batch_size) and self.batch_size >= 1, "an integer of at least 1"
+        )
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _require(name: str, value: Any, accepted: bool, expected: str) -> None:
+    if not accepted:
+        raise ValueError(f"{name} must be {expected}, got {value!r}")

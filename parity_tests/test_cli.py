@@ -1,0 +1,198 @@
+"""The command ``jaxfocal``: what it prints, what it writes, and how it says no."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jaxfocal
+from jaxfocal import cli
+from jaxfocal.recipes import _progress, two_model
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-m", "jaxfocal", *args]
+
+
+def python(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+def exit_status(*args: str) -> int | str | None:
+    """Of the command run in this process, whether it returns it or tyro exits with it."""
+    try:
+        return cli.main(args)
+    except SystemExit as error:
+        return error.code
+
+
+def test_version(capsys):
+    assert exit_status("--version") == 0
+    assert capsys.readouterr().out == f"jaxfocal {jaxfocal.__version__}\n"
+
+
+def test_help_names_every_option(capsys):
+    assert exit_status("--help") == 0
+    assert "train" in capsys.readouterr().out
+    assert exit_status("train", "--help") == 0
+    assert "two-model" in capsys.readouterr().out
+    assert exit_status("train", "two-model", "--help") == 0
+    text = capsys.readouterr().out
+    for option in ("--loss {focal,balanced,ce}", "--order", "--steps", "--imbalance", "--seed", "--out", "--compare"):
+        assert option in text
+
+
+def test_importing_is_light():
+    heavy = ["flax", "matplotlib", "sklearn", "rich", "tyro", "torch"]
+    done = python(f"import sys, jaxfocal, jaxfocal.cli\nprint([m for m in {heavy} if m in sys.modules])")
+    assert done.stdout == "[]\n"
+
+
+def test_a_run_from_the_command_line(tmp_path):
+    out = tmp_path / "run"
+    args = command("train", "two-model", "--loss", "balanced", "--steps", "50", "--seed", "3", "--out", str(out))
+    done = subprocess.run(args, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in out.iterdir()) == ["metrics.jsonl", "summary.json", "two_model.png"]
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["config"]["loss"], summary["config"]["seed"]) == ("balanced", 3)
+    assert len((out / "metrics.jsonl").read_text().splitlines()) == 50
+
+    for row in ("accuracy", "macro recall", *(f"recall of {digit}" for digit in range(10))):
+        assert row in done.stdout
+    assert f"{summary['accuracy']:.3f}" in done.stdout
+    assert "balanced: step 50/50" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_a_terminal_shows_a_bar(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    with _progress.progress("focal", 100) as on_chunk:
+        on_chunk(50, {"l1": 0.125, "l2": 0.5, "grad_norm/model1": 7.0})
+    shown = capsys.readouterr().err
+    assert "\x1b" in shown
+    assert "50/100" in shown
+    assert "l1 0.12  l2 0.5" in shown
+    assert "grad_norm" not in shown
+
+
+@pytest.mark.parametrize(
+    ("args", "given", "expected"),
+    [
+        (["--loss", "hinge"], "'hinge'", "focal"),
+        (["--order", "random"], "'random'", "alternating"),
+        (["--steps", "many"], "'many'", "int"),
+        (["--stps", "5"], "--stps", "--steps"),
+        (["--steps", "0"], "0", "error: steps must be an integer of at least 1"),
+        (["--imbalance", "0.5"], "0.5", "error: imbalance must be finite and at least 1"),
+        (["--imbalance", "nan"], "nan", "error: imbalance must be finite and at least 1"),
+        (["--seed", "-1"], "-1", "error: seed must be an integer in [0, 2**31)"),
+        (["--learning-rate", "0"], "0.0", "error: learning_rate must be finite and above 0"),
+        (["--batch-size", "0"], "0", "error: batch_size must be an integer of at least 1"),
+    ],
+)
+def test_bad_options_give_one_message_and_status_2(tmp_path, monkeypatch, capsys, args, given, expected):
+    monkeypatch.chdir(tmp_path)
+    assert exit_status("train", "two-model", *args) == 2
+    printed, message = capsys.readouterr()
+    assert printed == ""
+    assert given in message
+    assert expected in message
+    assert "Traceback" not in message
+    assert len(message.splitlines()) == 1 or "For full helptext" in message
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("args", [[], ["train"], ["trian"], ["train", "two"]])
+def test_a_command_that_is_none_gives_status_2(capsys, args):
+    assert exit_status(*args) == 2
+    message = capsys.readouterr().err
+    assert "train" in message or "two-model" in message
+    assert "Traceback" not in message
+
+
+def test_a_bad_option_in_a_process_of_its_own(tmp_path):
+    args = command("train", "two-model", "--steps", "-5", "--out", str(tmp_path / "run"))
+    done = subprocess.run(args, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: steps must be an integer of at least 1, got -5\n"
+
+
+@pytest.mark.parametrize("compare", [[], ["--compare"]])
+def test_out_that_cannot_be_written_is_said_before_training(tmp_path, monkeypatch, capsys, compare):
+    monkeypatch.setattr(two_model, "run", lambda config: pytest.fail("trained before looking at --out"))
+    out = tmp_path / "file" / "run"
+    out.parent.touch()
+    assert exit_status("train", "two-model", "--out", str(out), *compare) == 2
+    message = capsys.readouterr().err
+    assert message == f"error: out must be a folder that can be written, got '{out}' (Not a directory)\n"
+
+
+def test_training_that_diverges_gives_status_2_and_no_files(tmp_path, monkeypatch, capsys):
+    def diverge(config: two_model.TwoModelConfig) -> two_model.Run:
+        raise FloatingPointError("training diverged: l1 is nan at step 7")
+
+    monkeypatch.setattr(two_model, "run", diverge)
+    assert exit_status("train", "two-model", "--out", str(tmp_path / "run")) == 2
+    assert capsys.readouterr().err == "error: training diverged: l1 is nan at step 7\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_compare_runs_the_comparison(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(two_model, "compare", lambda config, out: asked.append((config, out)))
+    assert exit_status("train", "two-model", "--compare", "--steps", "7", "--out", str(tmp_path)) == 0
+    assert asked == [(two_model.TwoModelConfig(steps=7), tmp_path)]
+
+
+def test_a_missing_library_is_one_sentence_with_the_install_command(tmp_path):
+    program = f"""
+import sys
+from jaxfocal import cli
+
+for module in ("tyro", "rich", "sklearn", "matplotlib"):
+    loaded = sys.modules.get(module)
+    sys.modules[module] = None
+    print(cli.main(["train", "two-model", "--out", {str(tmp_path / "run")!r}]))
+    del sys.modules[module]
+    for name in [name for name in sys.modules if name.startswith(("jaxfocal.recipes.", "jaxfocal.plots"))]:
+        del sys.modules[name]
+"""
+    done = python(program)
+    assert done.stdout.split() == ["2"] * 4
+    assert done.stderr.splitlines() == [
+        f"error: jaxfocal train needs {package}, which is not installed: pip install 'jaxfocal[train]'"
+        for package in ("tyro", "rich", "scikit-learn", "matplotlib")
+    ]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_module_that_no_extra_installs_is_not_hidden(monkeypatch):
+    def missing(args: list[str]) -> None:
+        raise ModuleNotFoundError("No module named 'antigravity2'", name="antigravity2")
+
+    monkeypatch.setattr(cli, "_parse", missing)
+    with pytest.raises(ModuleNotFoundError, match="antigravity2"):
+        cli.main([])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C reaches a process group there, this test included")
+def test_an_interrupted_run_leaves_nothing_and_exits_130(tmp_path):
+    out = tmp_path / "new" / "run"
+    args = command("train", "two-model", "--steps", "20000", "--out", str(out))
+    with subprocess.Popen(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "focal: compiling\n"
+        assert [path.name[:12] for path in out.iterdir()] == [".incomplete-"]
+        process.send_signal(signal.SIGINT)
+        printed, message = process.communicate()
+    assert process.returncode == 130
+    assert printed == ""
+    assert message.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in message
+    assert not list(Path(tmp_path).iterdir())

@@ -1,0 +1,61 @@
+"""The figures hold the data they were given."""
+
+import numpy as np
+import pytest
+
+from jaxfocal import plots
+
+RECALL = [1.0, 0.5, 0.25]
+COUNTS = [100, 10, 1]
+
+
+def bars(axes, label: str) -> list[float]:
+    (container,) = (container for container in axes.containers if container.get_label().startswith(label))
+    return [bar.get_height() for bar in container]
+
+
+@pytest.mark.parametrize("steps", [1, 7, 200])
+def test_training_figure_draws_every_step_and_the_moving_mean(steps):
+    losses = {name: np.random.default_rng(seed).uniform(0.1, 1.0, steps) for seed, name in enumerate(("l1", "l2"))}
+    figure = plots.training_figure(losses, RECALL, COUNTS, title="a run")
+    left, _ = figure.axes
+    assert left.get_yscale() == "log"
+    for (name, values), raw, smooth in zip(losses.items(), left.lines[::2], left.lines[1::2], strict=True):
+        np.testing.assert_array_equal(raw.get_xdata(), np.arange(1, steps + 1))
+        np.testing.assert_array_equal(raw.get_ydata(), values)
+        np.testing.assert_allclose(smooth.get_ydata(), plots.moving_mean(values, max(1, steps // 50)))
+        assert smooth.get_label() == name
+    assert figure.get_suptitle() == "a run"
+
+
+def test_training_figure_draws_the_recall_of_each_class():
+    figure = plots.training_figure({"l1": [1.0, 0.5]}, RECALL, COUNTS, tail=[2])
+    right = figure.axes[1]
+    assert bars(right, "recall") == RECALL
+    assert [label.get_text() for label in right.get_xticklabels()] == ["0\n100", "1\n10", "2\n1"]
+    labels = [text.get_text() for text in right.get_legend().get_texts()]
+    assert labels == ["tail classes", "recall (mean 0.58)"]
+
+
+def test_comparison_figure_draws_each_loss_and_leaves_undefined_scores_out():
+    recalls = {"focal": RECALL, "ce": [0.9, 0.8, 0.0]}
+    scores = {"focal": {"precision": None, "recall": 0.0}, "ce": {"precision": 0.5, "recall": 0.75}}
+    figure = plots.comparison_figure(recalls, COUNTS, scores)
+    left, right = figure.axes
+    for name, values in recalls.items():
+        assert bars(left, name) == values
+    np.testing.assert_array_equal(bars(right, "focal"), [np.nan, 0.0])
+    assert bars(right, "ce") == [0.5, 0.75]
+    starts = [bar.get_x() for container in left.containers for bar in container]
+    assert len(np.unique(np.round(starts, 6))) == 6
+    figure.draw_without_rendering()
+
+
+def test_moving_mean_is_the_mean_of_what_is_near():
+    np.testing.assert_allclose(plots.moving_mean([1.0, 2.0, 6.0, 4.0], 3), [1.5, 3.0, 4.0, 5.0])
+    np.testing.assert_allclose(plots.moving_mean([1.0, 2.0, 6.0, 4.0], 2), [1.5, 4.0, 5.0, 4.0])
+    np.testing.assert_allclose(plots.moving_mean([1.0, 2.0], 1), [1.0, 2.0])
+
+
+def test_no_figure_is_known_to_pyplot():
+    assert plots.training_figure({"l1": [1.0]}, RECALL, COUNTS).canvas.manager is None
