@@ -1,0 +1,1 @@
+"""jaxfocal beside its peers for speed, memory and accuracy: ``python -m benchmarks --help``."""

@@ -1,0 +1,133 @@
+"""The Markdown report, made from rows alone."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import groupby
+
+from ._rows import Environment, Measurement, Row, measured
+from ._text import bytes_text, count_text, error_text, seconds_text
+
+Column = tuple[str, Callable[[Measurement], str]]
+
+HOW_TO_READ = """\
+- time: of one call until its outputs are ready, median [lower, upper quartile] over the rounds. All providers of a case
+  take a turn in each round. Under `losses` a call is value and gradient together.
+- ratio: the median over the rounds of the time over that of the first line; 2 means twice the time.
+- of copy speed: the bytes that nobody can avoid moving (inputs read, outputs written) in a second, over those that a
+  copy moves in a second in the same run.
+- compile: the first call less a later one.
+- scratch: memory that the compiled program takes beside inputs and outputs, as XLA states it.
+- peak growth: by how much one call raised the peak memory, outputs included.
+- error: against a float64 computation, Euclidean norm of the error over that of the right values. Worst element: the
+  largest relative error of one element of the gradient."""
+
+
+def markdown(rows: Sequence[Row], plots: Sequence[str] = ()) -> str:
+    """A table a case, the plots (file names) of each suite, and who could not be measured."""
+    parts = ["# Benchmarks: jaxfocal beside its peers"]
+    parts += [_environment(environment) for environment in _distinct([row.environment for row in rows])]
+    parts.append(HOW_TO_READ)
+    for suite in _distinct([row.suite for row in rows]):
+        parts.append(f"## {suite}")
+        parts += [f"![{name}]({name})" for name in plots if name.startswith(f"{suite}_")]
+        of_suite = [row for row in rows if row.suite == suite]
+        for case in _distinct([row.case for row in of_suite]):
+            parts.append(f"### {case}")
+            parts.append(_case_table([row for row in of_suite if row.case == case]))
+    absent = [row for row in rows if row.status != "measured"]
+    if absent:
+        parts += ["## Not measured", _absent_table(absent)]
+    return "\n\n".join(parts) + "\n"
+
+
+def absences(rows: Sequence[Row]) -> list[tuple[str, str, str, int]]:
+    """``(provider, status, reason, number of cases)`` of what was not measured."""
+
+    def key(row: Row) -> tuple[str, str, str]:
+        return row.provider, row.status, row.reason or ""
+
+    absent = sorted((row for row in rows if row.status != "measured"), key=key)
+    return [(*what, len(list(of_it))) for what, of_it in groupby(absent, key)]
+
+
+def _case_table(rows: Sequence[Row]) -> str:
+    lines = measured(rows)
+    if not lines:
+        return "No provider could be measured."
+    first, example = lines[0]
+    (speed, speed_text), *others = _columns(example)
+    header = ["provider", speed, f"ratio to {first.provider}", *(title for title, _ in others)]
+    body = []
+    for row, m in lines:
+        ratio = count_text(m.time_relative_to(first.provider))
+        body.append([row.provider, speed_text(m), ratio, *(text(m) for _, text in others)])
+    return _table(header, body) + _copy_line(example)
+
+
+def _columns(example: Measurement) -> list[Column]:
+    columns: list[Column] = [("time", _time) if example.steps is None else ("steps a second", _steps_a_second)]
+    if example.traffic is not None:
+        columns.append(("of copy speed", _of_copy_speed))
+    columns += [
+        ("compile", lambda m: "-" if m.compile_seconds is None else seconds_text(m.compile_seconds)),
+        ("scratch", lambda m: bytes_text(m.temp_bytes)),
+        ("peak growth", lambda m: bytes_text(m.peak_growth_bytes)),
+    ]
+    columns += [(f"{name} error", partial(_error, name)) for name in example.errors]
+    if "gradient" in example.errors:
+        columns.append(("worst element", lambda m: error_text(m.errors["gradient"].elementwise)))
+    return columns
+
+
+def _time(m: Measurement) -> str:
+    low, median, high = (seconds_text(q) for q in (m.seconds.low, m.seconds.median, m.seconds.high))
+    return f"{median} [{low}, {high}]"
+
+
+def _steps_a_second(m: Measurement) -> str:
+    speed = m.steps_per_second
+    return "-" if speed is None else f"{count_text(speed.median)} [{count_text(speed.low)}, {count_text(speed.high)}]"
+
+
+def _of_copy_speed(m: Measurement) -> str:
+    return "-" if m.traffic is None else f"{100 * m.traffic.copy_fraction:.2g}%"
+
+
+def _error(name: str, m: Measurement) -> str:
+    return error_text(m.errors[name].overall)
+
+
+def _copy_line(m: Measurement) -> str:
+    if m.traffic is None:
+        return ""
+    moved, speed = bytes_text(m.traffic.bytes_moved), bytes_text(m.traffic.copy_bytes_per_second)
+    return f"\n\n{moved} to move. The fastest copy of as many bytes ({m.traffic.copy_by}) ran at {speed} a second."
+
+
+def _environment(run: Environment) -> str:
+    lines = [
+        f"Measured on {run.date}.",
+        f"Device: {run.device}; {run.threads} CPU threads in each framework, OpenMP waiting {run.openmp_waiting}.",
+        f"Matmul precision: {run.matmul_precision}.",
+        f"Versions: {', '.join(f'{name} {version}' for name, version in run.versions.items())}.",
+    ]
+    if run.load is not None:
+        lines.append(f"Load of the whole machine when the run began: {run.load:.1f}.")
+    return "\n".join(lines)
+
+
+def _absent_table(rows: Sequence[Row]) -> str:
+    body = [[provider, status, reason, str(cases)] for provider, status, reason, cases in absences(rows)]
+    return _table(["provider", "status", "reason", "cases"], body, numbers="---")
+
+
+def _table(header: Sequence[str], body: Sequence[Sequence[str]], numbers: str = "---:") -> str:
+    """Names in the first column on the left; ``numbers`` aligns the others, on the right."""
+    rule = ["---", *(numbers for _ in header[1:])]
+    lines = [" | ".join(cell.replace("|", "\\|") for cell in line) for line in (header, rule, *body)]
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def _distinct(items: Sequence) -> list:
+    """Without repeats, in order."""
+    return [item for i, item in enumerate(items) if item not in items[:i]]

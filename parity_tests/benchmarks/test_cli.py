@@ -1,0 +1,122 @@
+"""The command: what it writes, and how it says no."""
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import jax
+import pytest
+
+from benchmarks import _cli, losses
+from benchmarks._case import Provider
+from benchmarks._device import choose_device
+from benchmarks._errors import UsageError
+from benchmarks._rows import rows_from_json
+from benchmarks._timing import Effort
+
+WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
+
+
+def exit_status(*args):
+    """Of the command run in this process, whether it returns it or tyro exits with it."""
+    try:
+        return _cli.main(args)
+    except SystemExit as error:
+        return error.code
+
+
+class FakeSetup:
+    """A case that is there already."""
+
+    def __init__(self, case):
+        self.case = lambda device: case
+
+
+@pytest.fixture
+def run_on(monkeypatch):
+    """Makes the command measure one setup, shortly; what both frameworks are set to would outlive the test."""
+
+    def replace_suites(setup):
+        monkeypatch.setattr(_cli, "SUITES", {"losses": lambda quick: [setup]})
+        monkeypatch.setattr(_cli, "QUICK", Effort(rounds=3, sample_seconds=0.0, most_seconds=0.0))
+        monkeypatch.setattr(_cli, "set_same_conditions", lambda: None)
+
+    return replace_suites
+
+
+@pytest.mark.usefixtures("without_torch")
+def test_a_tiny_run(run_on, tmp_path, capsys):
+    run_on(losses.SoftmaxSetup(8, 5, torch_compile=False))
+    assert exit_status("--quick", "--out", str(tmp_path / "new")) == 0
+    rows = rows_from_json((tmp_path / "new" / "rows.json").read_text())
+    assert [(row.provider, row.status) for row in rows] == [
+        ("jaxfocal", "measured"),
+        ("torchref", "missing"),
+        (losses.COMPILED, "skipped"),
+    ]
+    report = (tmp_path / "new" / "report.md").read_text()
+    printed = capsys.readouterr().out
+    for row in rows:
+        assert row.provider in report
+        assert row.provider in printed
+    assert "report.md" in printed
+
+
+@pytest.mark.parametrize(("provider", "status"), [("jaxfocal", 1), ("peer", 0)])
+def test_the_status_is_1_where_jaxfocal_itself_fails(
+    run_on, tmp_path, capsys, fake_case, fake_program, provider, status
+):
+    def broken():
+        raise RuntimeError("broken")
+
+    run_on(FakeSetup(fake_case(Provider(provider, broken), Provider("another", lambda: fake_program([1.0])))))
+    assert exit_status("--quick", "--out", str(tmp_path)) == status
+    assert f"{provider}: failed in 1 case(s): RuntimeError: broken" in capsys.readouterr().out
+
+
+def test_device_gpu_without_a_gpu(tmp_path):
+    """In a process of its own, where a traceback would be seen."""
+    command = [sys.executable, "-m", "benchmarks", "--device", "gpu", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | WITHOUT_GPU)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("error: --device gpu: JAX sees no GPU here")
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_device_gpu_where_only_jax_sees_one(monkeypatch):
+    torch = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(jax, "devices", lambda kind: [object()])
+    with pytest.raises(UsageError, match="PyTorch sees no GPU here"):
+        choose_device("gpu")
+
+
+@pytest.mark.parametrize("below", ["", "/below"])
+def test_bad_out(tmp_path, capsys, below):
+    (tmp_path / "file").touch()
+    out = f"{tmp_path / 'file'}{below}"
+    assert exit_status("--quick", "--out", out) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"error: --out {out}")
+    assert len(captured.err.splitlines()) == 1
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize("option", ["--suite", "--device"])
+def test_unknown_choice(capsys, option):
+    assert exit_status(option, "detection") == 2
+    error = capsys.readouterr().err
+    assert option in error
+    assert "detection" in error
+    assert "Traceback" not in error
+
+
+def test_interrupted(monkeypatch, tmp_path, capsys):
+    def interrupt(kind):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_cli, "choose_device", interrupt)
+    assert exit_status("--out", str(tmp_path)) == 130
+    assert capsys.readouterr().err == "stopped: nothing was written\n"

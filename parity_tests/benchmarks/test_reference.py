@@ -1,0 +1,43 @@
+"""The float64 formulas: the value against the definition, the gradient against finite differences of the value."""
+
+import numpy as np
+import pytest
+
+from benchmarks._reference import sigmoid_focal_sum, softmax_focal_mean
+
+STEP = 1e-5
+
+
+def differences(value_of, logits):
+    """Central differences; their error is of order STEP**2 and 1e-16 / STEP."""
+    slopes = np.zeros_like(logits)
+    for index in np.ndindex(logits.shape):
+        shift = np.zeros_like(logits)
+        shift[index] = STEP
+        slopes[index] = (value_of(logits + shift) - value_of(logits - shift)) / (2 * STEP)
+    return slopes
+
+
+@pytest.mark.parametrize("labels", [np.array([[0, 1, 0]], np.uint8), np.array([[0.0, 0.7, 1.0]])], ids=["hard", "soft"])
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_sigmoid(labels, gamma):
+    logits, y, alpha = np.array([[-1.3, 0.4, 2.1]]), labels.astype(np.float64), 0.25
+    p = 1 / (1 + np.exp(-logits))
+    p_t = p * y + (1 - p) * (1 - y)
+    cross_entropy = -y * np.log(p) - (1 - y) * np.log(1 - p)
+    weight = alpha * y + (1 - alpha) * (1 - y)
+    outputs = sigmoid_focal_sum(logits, labels, gamma, alpha)
+    np.testing.assert_allclose(outputs["value"], np.sum(weight * (1 - p_t) ** gamma * cross_entropy), rtol=1e-14)
+    slopes = differences(lambda x: sigmoid_focal_sum(x, labels, gamma, alpha)["value"], logits)
+    np.testing.assert_allclose(outputs["gradient"], slopes, atol=1e-9)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_softmax(gamma):
+    logits, labels = np.array([[0.3, -1.0, 2.0], [1.0, 1.5, -0.5]]), np.array([2, 0])
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    p_t = p[np.arange(2), labels]
+    outputs = softmax_focal_mean(logits, labels, gamma)
+    np.testing.assert_allclose(outputs["value"], np.mean((1 - p_t) ** gamma * -np.log(p_t)), rtol=1e-14)
+    slopes = differences(lambda x: softmax_focal_mean(x, labels, gamma)["value"], logits)
+    np.testing.assert_allclose(outputs["gradient"], slopes, atol=1e-9)
