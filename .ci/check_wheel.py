@@ -1,4 +1,4 @@
-"""Run by the interpreter of an environment that holds the wheel and nothing else: does it work, and say what it lacks?"""
+"""Run in an environment that holds the wheel and nothing else: does it work, and say what it lacks?"""
 
 import importlib.util
 import subprocess
@@ -24,6 +24,7 @@ assert tops == {"jaxfocal", "torchref"}, f"the wheel holds {tops}"
 
 
 def says(command: list[str], status: int, message: str) -> None:
+    """Assert the exit status and the message on stderr, without a trace where the command is ours."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == status, done
     assert message in done.stderr, done

@@ -45,7 +45,14 @@ def test_import_is_quick():
 
 def test_every_public_name_has_a_docstring_with_an_example_or_a_reference():
     names = [name for name in vars(jf) if not name.startswith("_") and not inspect.ismodule(getattr(jf, name))]
-    assert {"sigmoid_focal_loss", "softmax_focal_loss", "multi_update", "scan_updates", "Player", "gradient_routes"} <= set(names)
+    assert {
+        "sigmoid_focal_loss",
+        "softmax_focal_loss",
+        "multi_update",
+        "scan_updates",
+        "Player",
+        "gradient_routes",
+    } <= set(names)
     for name in names:
         documentation = inspect.getdoc(getattr(jf, name))
         assert documentation, name

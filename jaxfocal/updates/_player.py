@@ -13,7 +13,8 @@ class Player:
     """An optimizer that moves the parameter groups ``wrt`` down the gradient of ``loss``; the rest is constant to it.
 
     Args:
-      optimizer: any optax gradient transformation.
+      optimizer: an optax gradient transformation. It may take the loss as ``value=`` (``reduce_on_plateau``), but not
+        the function (``lbfgs``).
       loss: a key of the dict that the losses function returns. A sum of two losses is a key of its own there.
       wrt: a key of the parameters, or a tuple of keys. The optimizer sees ``params[wrt]`` for a key, and the dict
         ``{key: params[key]}`` for a tuple: ``itertools.chain`` of a PyTorch optimizer.

@@ -30,7 +30,7 @@ def gradient_routes(losses: LossesFn, params: Params, *args: Any, has_aux: bool 
       ``{loss: {group: "all" | "some" | "none"}}``: all, some or none of the group's floating-point leaves are reached.
 
     Raises:
-      ValueError: where ``losses`` does not return a dict of scalars.
+      ValueError: where ``params`` is not a dict, or ``losses`` does not return a dict of scalars.
 
     >>> import jax, jax.numpy as jnp
     >>> def losses(params, x):
@@ -40,8 +40,9 @@ def gradient_routes(losses: LossesFn, params: Params, *args: Any, has_aux: bool 
     >>> gradient_routes(losses, {"model1": jnp.ones(3), "model2": jnp.ones(3)}, jnp.arange(3.0))
     {'l1': {'model1': 'all', 'model2': 'none'}, 'l2': {'model1': 'none', 'model2': 'all'}}
     """
+    check_params(params)
     paths_and_leaves, treedef = jax.tree_util.tree_flatten_with_path(params)
-    floats = {i: leaf for i, (_, leaf) in enumerate(paths_and_leaves) if _is_float(leaf)}
+    floats = {i: leaf for i, (_, leaf) in enumerate(paths_and_leaves) if is_floating(leaf)}
 
     def values_of(floats: dict[int, Array]) -> dict[str, Array]:
         leaves = [floats.get(i, leaf) for i, (_, leaf) in enumerate(paths_and_leaves)]
@@ -52,6 +53,12 @@ def gradient_routes(losses: LossesFn, params: Params, *args: Any, has_aux: bool 
         loss: {group: _extent([hit for hit, of in zip(hits, group_of, strict=True) if of == group]) for group in params}
         for loss, hits in _reached(values_of, floats).items()
     }
+
+
+def check_params(params: Any) -> None:
+    """ValueError for anything but a dict of parameter groups."""
+    if not isinstance(params, dict):
+        raise ValueError(f"params must be a dict of parameter groups, got {type(params).__name__}")
 
 
 def check_routes(routes: Routes, players: dict[str, Player]) -> None:
@@ -92,5 +99,9 @@ def _extent(hits: list[bool]) -> str:
     return "none" if not any(hits) else "all" if all(hits) else "some"
 
 
-def _is_float(leaf: Any) -> bool:
-    return jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
+def is_floating(leaf: Any) -> bool:
+    """Whether a leaf is floating point: no callable, key, integer, flag or complex number."""
+    try:
+        return jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
+    except TypeError:
+        return False

@@ -11,7 +11,7 @@ from jax import Array
 
 from ._losses import LossesFn, evaluate
 from ._player import Params, Player
-from ._routes import check_routes, gradient_routes
+from ._routes import check_params, check_routes, gradient_routes, is_floating
 
 ORDERS = ("simultaneous", "alternating")
 Metrics = dict[str, Any]
@@ -42,19 +42,20 @@ class MultiUpdate:
     has_aux: bool
 
     def init(self, params: Params) -> MultiState:
-        """The state before the first step.
+        """The state before the first step. It holds ``params`` itself: donate the state and they are donated too.
 
         Raises:
-          ValueError: where ``params`` is not a dict, or a player's ``wrt`` is no key of it.
+          ValueError: where ``params`` is not a dict, a player's ``wrt`` is no key of it, or a leaf that a player is to
+            move is not floating point.
         """
-        if not isinstance(params, dict):
-            raise ValueError(f"params must be a dict of parameter groups, got {type(params).__name__}")
+        check_params(params)
         for name, player in self.players.items():
             for group in player.groups:
                 if group not in params:
                     raise ValueError(f"player {name!r} has wrt {group!r}, which is no key of params: {sorted(params)}")
+                _check_movable(name, group, params[group])
         opt_states = {name: player.optimizer.init(player.take(params)) for name, player in self.players.items()}
-        return MultiState(jnp.zeros((), jnp.int32), params, opt_states)
+        return MultiState(jnp.zeros((), jnp.int32), dict(params), opt_states)
 
     def update(self, state: MultiState, *args: Any) -> tuple[MultiState, Metrics]:
         """One step of every player. Pure: put it under ``jax.jit``.
@@ -82,7 +83,8 @@ class MultiUpdate:
                 f"grad_norm/{name}": optax.tree.norm(grads),
             }
             own = player.take(params)
-            updates, opt_states[name] = player.optimizer.update(grads, state.opt_states[name], own)
+            optimizer = optax.with_extra_args_support(player.optimizer)
+            updates, opt_states[name] = optimizer.update(grads, state.opt_states[name], own, value=values[player.loss])
             params = player.put(params, optax.apply_updates(own, updates))
         if self.has_aux:
             metrics["aux"] = aux
@@ -97,6 +99,16 @@ class MultiUpdate:
 
         grads, (values, aux) = jax.grad(own_loss, has_aux=True)(player.take(params))
         return grads, values, aux
+
+
+def _check_movable(name: str, group: str, params: Any) -> None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        if not is_floating(leaf):
+            raise ValueError(
+                f"player {name!r} moves {group!r}, but its leaf {group}{jax.tree_util.keystr(path)} is "
+                f"{getattr(leaf, 'dtype', type(leaf).__name__)}, not floating point: keep it in another group, or "
+                "out of params"
+            )
 
 
 def multi_update(
@@ -145,7 +157,10 @@ def multi_update(
     {'grad_norm/first': 0.5, 'grad_norm/second': 1.75, 'l1': 0.12, 'l2': 1.62}
     """
     named: dict[str, Player] = {}
-    for name, player in players.items() if isinstance(players, Mapping) else players:
+    for pair in players.items() if isinstance(players, Mapping) else players:
+        if not (isinstance(pair, tuple | list) and len(pair) == 2):
+            raise ValueError(f"players must be a dict of Player by name, or pairs of both, got {pair!r}")
+        name, player = pair
         if not isinstance(player, Player):
             raise ValueError(f"players must map names to Player, got {name!r}: {player!r}")
         if name in named:

@@ -1,0 +1,86 @@
+"""Players and updates that cannot be meant: an error where they are made, which says what was given and expected."""
+
+import re
+
+import jax.numpy as jnp
+import optax
+import pytest
+
+from jaxfocal import Player, multi_update
+
+SGD = optax.sgd(0.1)
+PLAYER = Player(SGD, loss="l", wrt="w")
+
+
+def losses(params):
+    return {"l": params["w"] ** 2}
+
+
+@pytest.mark.parametrize("optimizer", [None, 0.1, optax.sgd, "adam"], ids=["None", "number", "not-called", "string"])
+def test_optimizer_that_is_none(optimizer):
+    with pytest.raises(ValueError, match=r"(?m)^optimizer must be an optax gradient transformation, got ") as caught:
+        Player(optimizer, loss="l", wrt="w")
+    assert repr(optimizer) in str(caught.value)
+
+
+@pytest.mark.parametrize("loss", [None, ("l1", "l2"), 0], ids=str)
+def test_loss_that_is_no_name(loss):
+    with pytest.raises(ValueError, match=rf"(?m)^loss must be the name of one loss, got {re.escape(repr(loss))}$"):
+        Player(SGD, loss=loss, wrt="w")
+
+
+@pytest.mark.parametrize("wrt", [None, (), ["w"], {"w"}, 0, ("w", 1), (("w",),)], ids=str)
+def test_wrt_that_is_no_key_nor_keys(wrt):
+    expected = rf"(?m)^wrt must be a key of params or a tuple of keys, got {re.escape(repr(wrt))}$"
+    with pytest.raises(ValueError, match=expected):
+        Player(SGD, loss="l", wrt=wrt)
+
+
+def test_wrt_that_names_a_group_twice():
+    with pytest.raises(ValueError, match=r"(?m)^wrt names a parameter group twice: \('w', 'v', 'w'\)$"):
+        Player(SGD, loss="l", wrt=("w", "v", "w"))
+
+
+def test_loss_and_wrt_are_given_by_keyword():
+    with pytest.raises(TypeError, match="positional argument"):
+        Player(SGD, "l", "w")
+
+
+@pytest.mark.parametrize("order", ["sequential", "Simultaneous", "", None], ids=str)
+def test_unknown_order(order):
+    expected = rf"(?m)^order must be one of simultaneous, alternating, got {re.escape(repr(order))}$"
+    with pytest.raises(ValueError, match=expected):
+        multi_update(losses, {"p": PLAYER}, order=order)
+
+
+@pytest.mark.parametrize("players", [{}, [], iter(())], ids=["dict", "list", "iterator"])
+def test_no_players(players):
+    with pytest.raises(ValueError, match=r"(?m)^players must hold at least one player, got none$"):
+        multi_update(losses, players)
+
+
+@pytest.mark.parametrize("form", [dict, list], ids=["dict", "pairs"])
+def test_value_that_is_no_player(form):
+    players = form([("p", PLAYER), ("q", (SGD, "l", "w"))])
+    with pytest.raises(ValueError, match=r"(?m)^players must map names to Player, got 'q': \(GradientTransformation"):
+        multi_update(losses, players)
+
+
+def test_two_players_of_one_name():
+    with pytest.raises(ValueError, match=r"(?m)^two players have the name 'p'$"):
+        multi_update(losses, [("p", PLAYER), ("p", Player(SGD, loss="m", wrt="v"))])
+
+
+@pytest.mark.parametrize("params", [None, [jnp.ones(2)], jnp.ones(2)], ids=lambda params: type(params).__name__)
+def test_init_with_params_that_are_no_dict(params):
+    with pytest.raises(
+        ValueError, match=rf"(?m)^params must be a dict of parameter groups, got {type(params).__name__}$"
+    ):
+        multi_update(losses, {"p": PLAYER}).init(params)
+
+
+@pytest.mark.parametrize("wrt", ["w", ("v", "w")], ids=str)
+def test_init_with_wrt_that_is_no_key(wrt):
+    update = multi_update(losses, {"p": Player(SGD, loss="l", wrt=wrt)})
+    with pytest.raises(ValueError, match=r"(?m)^player 'p' has wrt 'w', which is no key of params: \['u', 'v'\]$"):
+        update.init({"v": jnp.ones(2), "u": jnp.ones(2)})

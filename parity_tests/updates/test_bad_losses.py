@@ -1,0 +1,139 @@
+"""What a losses function must return, and which routes its players need: errors when the step is traced."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+
+from jaxfocal import Player, gradient_routes, multi_update
+
+PARAMS = {"v": jnp.array([1.0, 2.0]), "w": jnp.array([3.0, 4.0])}
+
+
+def by_update(returned, has_aux):
+    update = multi_update(returned, {"p": Player(optax.sgd(0.1), loss="l", wrt="w")}, has_aux=has_aux)
+    return update.update(update.init(PARAMS))
+
+
+def by_jitted_update(returned, has_aux):
+    update = multi_update(returned, {"p": Player(optax.sgd(0.1), loss="l", wrt="w")}, has_aux=has_aux)
+    return jax.jit(update.update)(update.init(PARAMS))
+
+
+def by_routes(returned, has_aux):
+    return gradient_routes(returned, PARAMS, has_aux=has_aux)
+
+
+@pytest.fixture(params=[by_update, by_jitted_update, by_routes], ids=["update", "jitted-update", "routes"])
+def call(request):
+    return request.param
+
+
+@pytest.mark.parametrize(
+    ("returned", "given"),
+    [
+        (lambda params: jnp.sum(params["w"]), r"\w*Tracer\w*"),
+        (lambda params: None, "NoneType"),
+        (lambda params: {}, "dict of length 0"),
+        (lambda params: [jnp.sum(params["w"])], "list of length 1"),
+        (lambda params: ({"l": jnp.sum(params["w"])}, 1), "tuple of length 2"),
+    ],
+    ids=["array", "None", "empty-dict", "list", "tuple-without-has_aux"],
+)
+def test_no_dict(call, returned, given):
+    with pytest.raises(ValueError, match=rf"(?m)^losses must return a dict of scalar losses, got {given}$"):
+        call(returned, False)
+
+
+@pytest.mark.parametrize(
+    ("returned", "given"),
+    [
+        (lambda params: {"l": jnp.sum(params["w"])}, "dict of length 1"),
+        (lambda params: ({"l": jnp.sum(params["w"])},), "tuple of length 1"),
+        (lambda params: ({"l": jnp.sum(params["w"])}, 1, 2), "tuple of length 3"),
+        (lambda params: [{"l": jnp.sum(params["w"])}, 1], "list of length 2"),
+    ],
+    ids=["dict", "one", "three", "list"],
+)
+def test_no_pair_with_has_aux(call, returned, given):
+    expected = rf"(?m)^with has_aux=True losses must return \(dict of losses, aux\), got {given}$"
+    with pytest.raises(ValueError, match=expected):
+        call(returned, True)
+
+
+def test_no_dict_beside_aux(call):
+    with pytest.raises(ValueError, match=r"(?m)^losses must return a dict of scalar losses, got \w*Tracer\w*$"):
+        call(lambda params: (jnp.sum(params["w"]), None), True)
+
+
+@pytest.mark.parametrize(
+    ("value", "given"),
+    [
+        (lambda w: w, r"shape \(2,\) and dtype float64"),
+        (lambda w: jnp.sum(w)[None], r"shape \(1,\) and dtype float64"),
+        (lambda w: jnp.sum(w).astype(jnp.int32), r"shape \(\) and dtype int32"),
+        (lambda w: jnp.all(w > 0), r"shape \(\) and dtype bool"),
+        (lambda w: jnp.sum(w) * 1j, r"shape \(\) and dtype complex128"),
+    ],
+    ids=["vector", "one-element", "integer", "bool", "complex"],
+)
+def test_loss_that_is_no_floating_point_scalar(call, value, given):
+    expected = rf"(?m)^loss 'm' must be a floating-point scalar, got {given}; reduce it first$"
+    with pytest.raises(ValueError, match=expected):
+        call(lambda params: {"l": jnp.sum(params["w"]), "m": value(params["w"])}, False)
+
+
+@pytest.mark.parametrize("name", ["aux", "grad_norm/p", "grad_norm/", 0, None, ("l",)], ids=str)
+def test_name_that_is_taken_or_no_string(call, name):
+    expected = (
+        rf"(?m)^a loss must be named by a string other than 'aux' and 'grad_norm/...', got {re.escape(repr(name))}$"
+    )
+    with pytest.raises(ValueError, match=expected):
+        call(lambda params: {name: jnp.sum(params["w"])}, False)
+
+
+def losses(params):
+    v, w = params["v"], params["w"]
+    return {"of_w": jnp.sum(w), "of_both": jnp.sum(v * w), "stopped": jnp.sum(jax.lax.stop_gradient(v) * w)}
+
+
+def step(player, order="simultaneous"):
+    update = multi_update(losses, {"p": player}, order=order)
+    return jax.eval_shape(update.update, update.init(PARAMS))
+
+
+@pytest.mark.parametrize("order", ["simultaneous", "alternating"])
+def test_loss_that_is_not_returned(order):
+    expected = r"(?m)^player 'p' minimises loss 'l', but losses returned \['of_both', 'of_w', 'stopped'\]$"
+    with pytest.raises(ValueError, match=expected):
+        step(Player(optax.sgd(0.1), loss="l", wrt="w"), order)
+
+
+@pytest.mark.parametrize("order", ["simultaneous", "alternating"])
+@pytest.mark.parametrize("loss", ["of_w", "stopped"])
+@pytest.mark.parametrize("wrt", ["v", ("w", "v")], ids=str)
+def test_loss_that_cannot_reach_a_group_of_its_player(loss, wrt, order):
+    expected = (
+        rf"(?m)^player 'p' moves 'v', but no gradient of its loss '{loss}' gets there: "
+        r"the optimizer would step on zeros\. "
+        r"Remove the stop_gradient between them, or take 'v' out of wrt\. "
+        rf"The routes of '{loss}': {{'v': 'none', 'w': 'all'}}$"
+    )
+    with pytest.raises(ValueError, match=expected):
+        step(Player(optax.sgd(0.1), loss=loss, wrt=wrt), order)
+
+
+@pytest.mark.parametrize("loss", ["of_both", "of_w", "stopped"])
+def test_routes_that_no_player_needs_are_not_asked_for(loss):
+    state, _ = step(Player(optax.sgd(0.1), loss=loss, wrt="w"))
+    assert state.params["w"].shape == (2,)
+
+
+def test_group_reached_in_part_is_no_error():
+    update = multi_update(
+        lambda params: {"l": params["net"][0] ** 2}, {"p": Player(optax.sgd(0.1), loss="l", wrt="net")}
+    )
+    state, _ = update.update(update.init({"net": (jnp.array(1.0), jnp.array(1.0))}))
+    assert (float(state.params["net"][0]), float(state.params["net"][1])) == (0.8, 1.0)
