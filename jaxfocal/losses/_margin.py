@@ -8,7 +8,8 @@ Every focal loss with hard labels is one scalar curve of a margin ``z``, the log
     dFL/dgamma = -q**gamma * s * r
 
 ``q`` is never formed by subtraction and ``q**gamma`` never divided by ``q``, so value, slope and curvature keep their
-digits for margins of any size and every ``gamma >= 0``.
+digits for margins of any size and every ``gamma >= 0``. The power is ``2**-gamma * exp(-gamma * d)`` with
+``d = r - log 2``: ``gamma`` multiplies the rounding of what it stands before, and ``d`` is small where the margin is.
 """
 
 from functools import partial, reduce
@@ -23,7 +24,7 @@ from jaxtyping import Bool, Float, Int
 
 @jax.custom_jvp
 def odds(margin: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], ...]:
-    """``(p, q, s, r)`` of the margin: both probabilities and both negative logarithms, from one exponential.
+    """``(p, q, s, r, d)`` of the margin: both probabilities and their negative logarithms, from one exponential.
 
     An infinite margin counts as the largest finite one, so that ``0 * s`` and ``0 * r`` are 0.
     """
@@ -32,33 +33,39 @@ def odds(margin: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], ...]:
     e = jnp.exp(-jnp.abs(z))
     p = jnp.where(z >= 0, 1, e) / (1 + e)
     q = jnp.where(z >= 0, e, 1) / (1 + e)
-    return p, q, jnp.maximum(-z, 0) + jnp.log1p(e), jnp.maximum(z, 0) + jnp.log1p(e)
+    s, r = jnp.maximum(-z, 0) + jnp.log1p(e), jnp.maximum(z, 0) + jnp.log1p(e)
+    return p, q, s, r, jnp.maximum(z, 0) + jnp.log1p((e - 1) / 2)
 
 
 @odds.defjvp
 def _odds_jvp(primals, tangents):
     (z_dot,) = tangents
-    p, q, s, r = odds(*primals)
-    return (p, q, s, r), (p * q * z_dot, -p * q * z_dot, -q * z_dot, p * z_dot)
+    p, q, s, r, d = odds(*primals)
+    return (p, q, s, r, d), (p * q * z_dot, -p * q * z_dot, -q * z_dot, p * z_dot, p * z_dot)
+
+
+def power_of_q(d: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
+    """``q**gamma``, and 1 for ``gamma`` 0."""
+    return jnp.exp2(-gamma) * jnp.exp(-gamma * d)
 
 
 @jax.custom_jvp
 def focal_curve(margin: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
     """``q**gamma * s``; a margin of minus infinity costs infinity, one of plus infinity nothing."""
-    _, _, s, r = odds(margin)
-    return jnp.where(margin == -jnp.inf, jnp.inf, jnp.exp(-gamma * r) * s)
+    _, _, s, _, d = odds(margin)
+    return jnp.where(margin == -jnp.inf, jnp.inf, power_of_q(d, gamma) * s)
 
 
 def focal_slope(margin: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
     """``dFL/dz = -q**gamma * (q + gamma * p * s)``."""
-    p, q, s, r = odds(margin)
-    return -jnp.exp(-gamma * r) * (q + gamma * p * s)
+    p, q, s, _, d = odds(margin)
+    return -power_of_q(d, gamma) * (q + gamma * p * s)
 
 
 def _focal_gamma_slope(margin: Array, gamma: Array) -> Array:
     """``dFL/dgamma = -q**gamma * s * r``."""
-    _, _, s, r = odds(margin)
-    return -jnp.exp(-gamma * r) * s * r
+    _, _, s, r, d = odds(margin)
+    return -power_of_q(d, gamma) * s * r
 
 
 @partial(focal_curve.defjvp, symbolic_zeros=True)

@@ -103,7 +103,7 @@ def _soft_parts(logits: Array, y: Array, gamma: Array) -> tuple[Array, ...]:
     """``q_t``, ``CE``, ``q_t**gamma`` and ``log q_t``. Where ``q_t`` underflows so does ``CE >= q_t``, and its
     logarithm is never needed: it counts as 0.
     """
-    p, q, s, r = odds(logits)
+    p, q, s, r, _ = odds(logits)
     q_t = y * q + (1 - y) * p
     log_q_t = jnp.log(jnp.where(q_t == 0, 1, q_t))
     return q_t, y * s + (1 - y) * r, jnp.exp(gamma * log_q_t), log_q_t
@@ -118,7 +118,7 @@ def _soft_curve_jvp(primals, tangents):
     dFL/dgamma = q_t**gamma * CE * log q_t
     """
     x, y, gamma = primals
-    p, q, _, _ = odds(x)
+    p, q, *_ = odds(x)
     q_t, ce, q_gamma, log_q_t = _soft_parts(x, y, gamma)
     k = jnp.where(q_t == 0, 1, ce / jnp.where(q_t == 0, 1, q_t))
     slopes = (

@@ -34,7 +34,9 @@ class Worst:
 
 def sigmoid_grid() -> tuple[np.ndarray, np.ndarray]:
     """Logits from -1e4 to 1e4, dense around 0, each with both labels."""
-    positive = np.unique(np.concatenate([np.geomspace(1e-6, 1e4, 40), np.linspace(0.25, 120, 60)])).astype(np.float32)
+    positive = np.unique(
+        np.concatenate([np.geomspace(1e-6, 1e4, 40), np.linspace(0.25, 120, 60), np.linspace(0, 3, 200)[1:]])
+    ).astype(np.float32)
     logits = np.concatenate([-positive, np.zeros(1, np.float32), positive])
     return np.tile(logits, 2), np.repeat([0, 1], logits.size)
 
