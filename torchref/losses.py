@@ -50,11 +50,11 @@ def softmax_focal_loss(
     Args, shapes and the value are those of ``jaxfocal.softmax_focal_loss``; the derivatives are autograd's, and
     ``1 - p_c`` is a subtraction. Hyperparameters and labels are not checked. Source: Lin et al., arXiv 1708.02002.
     """
+    if isinstance(gamma, Tensor) and gamma.ndim > 0:
+        gamma = gamma.broadcast_to(logits.shape).movedim(axis, -1)
     logits = logits.movedim(axis, -1)
     num_classes = logits.shape[-1]
     hard = not labels.is_floating_point()
-    if isinstance(gamma, Tensor) and gamma.ndim > 0:
-        gamma = gamma.broadcast_to(logits.shape) if axis in (-1, logits.ndim - 1) else gamma.movedim(axis, -1)
     if hard:
         labels = labels.long()
         if ignore_index is not None:

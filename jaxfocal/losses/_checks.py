@@ -47,6 +47,7 @@ def check_class_labels(
     labels: ArrayLike, logits: Array, axis: int, ignore_index: int | None, where: ArrayLike | None
 ) -> Array:
     """Integer classes of the logits' shape without ``axis``, in [0, c), or float distributions of the logits' shape."""
+    _check_ignore_index(ignore_index)
     array = jnp.asarray(labels)
     num_classes = logits.shape[axis]
     rows = logits.shape[:axis] + logits.shape[axis + 1 :]
@@ -74,6 +75,15 @@ def check_class_labels(
         raise ValueError("ignore_index applies to integer labels only; drop soft-labelled rows with where")
     _check_values("labels", labels, _is_probability, "in [0, 1]", where_rows(where, rows, axis))
     return array.astype(logits.dtype)
+
+
+def _check_ignore_index(ignore_index: Any) -> None:
+    if ignore_index is None:
+        return
+    if isinstance(ignore_index, bool) or not isinstance(ignore_index, int | np.integer):
+        raise ValueError(f"ignore_index must be a Python integer, got {ignore_index!r}")
+    if not -(2**31) <= ignore_index < 2**31:
+        raise ValueError(f"ignore_index must fit in 32 bits, got {ignore_index}")
 
 
 def where_rows(where: ArrayLike | None, rows: tuple[int, ...], axis: int) -> Any:

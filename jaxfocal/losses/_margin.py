@@ -44,28 +44,29 @@ def _odds_jvp(primals, tangents):
     return (p, q, s, r, d), (p * q * z_dot, -p * q * z_dot, -q * z_dot, p * z_dot, p * z_dot)
 
 
-def power_of_q(d: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
-    """``q**gamma``, and 1 for ``gamma`` 0."""
-    return jnp.exp2(-gamma) * jnp.exp(-gamma * d)
+def power_of_q(r: Float[Array, "*n"], d: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
+    """``q**gamma``, and 1 for ``gamma`` 0; for large ``gamma`` straight from ``r``, since ``2**-gamma`` underflows."""
+    split = gamma < 64
+    return jnp.where(split, jnp.exp2(-gamma), 1) * jnp.exp(-gamma * jnp.where(split, d, r))
 
 
 @jax.custom_jvp
 def focal_curve(margin: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
     """``q**gamma * s``; a margin of minus infinity costs infinity, one of plus infinity nothing."""
-    _, _, s, _, d = odds(margin)
-    return jnp.where(margin == -jnp.inf, jnp.inf, power_of_q(d, gamma) * s)
+    _, _, s, r, d = odds(margin)
+    return jnp.where(margin == -jnp.inf, jnp.inf, power_of_q(r, d, gamma) * s)
 
 
 def focal_slope(margin: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
     """``dFL/dz = -q**gamma * (q + gamma * p * s)``."""
-    p, q, s, _, d = odds(margin)
-    return -power_of_q(d, gamma) * (q + gamma * p * s)
+    p, q, s, r, d = odds(margin)
+    return -power_of_q(r, d, gamma) * (q + gamma * p * s)
 
 
 def _focal_gamma_slope(margin: Array, gamma: Array) -> Array:
     """``dFL/dgamma = -q**gamma * s * r``."""
     _, _, s, r, d = odds(margin)
-    return -power_of_q(d, gamma) * s * r
+    return -power_of_q(r, d, gamma) * s * r
 
 
 @partial(focal_curve.defjvp, symbolic_zeros=True)
@@ -77,7 +78,7 @@ def _focal_curve_jvp(primals, tangents):
 
 def sigmoid_margin(logits: Float[Array, "*n"], labels: Array) -> Float[Array, "*n"]:
     """``x`` where the label is 1, ``-x`` where it is 0; NaN, in the gradient too, for any other label."""
-    sign = jnp.where(labels == 1, 1.0, jnp.where(labels == 0, -1.0, jnp.nan))
+    sign = jnp.where((labels == 0) | (labels == 1), jnp.where(labels == 1, 1.0, -1.0), jnp.nan)
     return sign.astype(logits.dtype) * logits
 
 

@@ -39,8 +39,8 @@ class Reduction:
                 raise ValueError(f'normalizer goes with reduction="sum" only, got reduction={self.reduction!r}')
             if np.ndim(self.normalizer) != 0:
                 raise ValueError(f"normalizer must be a scalar, got shape {np.shape(self.normalizer)}")
-        if self.where is not None and jnp.result_type(self.where) != jnp.bool_:
-            raise ValueError(f"where must be bool, got dtype {jnp.result_type(self.where)}")
+        if self.where is not None and jnp.asarray(self.where).dtype != jnp.bool_:
+            raise ValueError(f"where must be bool, got dtype {jnp.asarray(self.where).dtype}")
         for name, option in (("where", self.where), ("weights", self.weights)):
             if option is not None and not broadcasts_to(np.shape(option), self.shape):
                 raise ValueError(
@@ -50,7 +50,7 @@ class Reduction:
     @property
     def mask(self) -> Bool[Array, "*shape"] | None:
         """``where`` in the shape of the loss."""
-        return None if self.where is None else jnp.broadcast_to(self.where, self.shape)
+        return None if self.where is None else jnp.broadcast_to(jnp.asarray(self.where), self.shape)
 
     def drop(self, elements: Bool[Array, "*shape"]) -> "Reduction":
         """The same, without these elements too."""

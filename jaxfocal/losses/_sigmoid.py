@@ -59,7 +59,8 @@ def sigmoid_focal_loss(
 
     Raises:
       ValueError: for shapes that do not match, labels that are not in range, or hyperparameters out of theirs. Labels
-        that are traced, or held by an accelerator, give NaN in the loss and gradient of their element instead.
+        that are traced, or held by an accelerator, give NaN in the loss and gradient of their element instead;
+        hyperparameters that are traced are not checked.
 
     >>> import jax.numpy as jnp
     >>> logits, labels = jnp.array([2.0, -1.0, 0.5]), jnp.array([1, 0, 0])
@@ -95,18 +96,19 @@ def _soft_focal(logits: Array, labels: Array, gamma: Array, alpha: Array | None)
 @jax.custom_jvp
 def _soft_curve(logits: Array, y: Array, gamma: Array) -> Array:
     """``q_t**gamma * CE`` with ``q_t = y q + (1 - y) p`` and ``CE = y s + (1 - y) r``, all terms positive."""
-    _, ce, q_gamma, _ = _soft_parts(logits, y, gamma)
-    return q_gamma * ce
+    _, _, _, ce, q_gamma, _ = _soft_parts(logits, y, gamma)
+    return jnp.where(jnp.isinf(logits) & (ce > 0), jnp.inf, q_gamma * ce)
 
 
 def _soft_parts(logits: Array, y: Array, gamma: Array) -> tuple[Array, ...]:
-    """``q_t``, ``CE``, ``q_t**gamma`` and ``log q_t``. Where ``q_t`` underflows so does ``CE >= q_t``, and its
-    logarithm is never needed: it counts as 0.
+    """``p``, ``q``, ``q_t``, ``CE``, ``q_t**gamma`` and ``log q_t``.
+
+    Where ``q_t`` underflows so does ``CE >= q_t``, and its logarithm is never needed: it counts as 0.
     """
     p, q, s, r, _ = odds(logits)
     q_t = y * q + (1 - y) * p
     log_q_t = jnp.log(jnp.where(q_t == 0, 1, q_t))
-    return q_t, y * s + (1 - y) * r, jnp.exp(gamma * log_q_t), log_q_t
+    return p, q, q_t, y * s + (1 - y) * r, jnp.exp(gamma * log_q_t), log_q_t
 
 
 @partial(_soft_curve.defjvp, symbolic_zeros=True)
@@ -118,13 +120,12 @@ def _soft_curve_jvp(primals, tangents):
     dFL/dgamma = q_t**gamma * CE * log q_t
     """
     x, y, gamma = primals
-    p, q, *_ = odds(x)
-    q_t, ce, q_gamma, log_q_t = _soft_parts(x, y, gamma)
+    p, q, q_t, ce, q_gamma, log_q_t = _soft_parts(x, y, gamma)
     k = jnp.where(q_t == 0, 1, ce / jnp.where(q_t == 0, 1, q_t))
     slopes = (
-        lambda: q_gamma * (gamma * k * (1 - 2 * y) * p * q + ((1 - y) * p - y * q)),
+        lambda: q_gamma * (gamma * (k * (p * q)) * (1 - 2 * y) + ((1 - y) * p - y * q)),  # k may be huge, k p q is not
         lambda: q_gamma * (gamma * k * (q - p) - x),
         lambda: q_gamma * ce * log_q_t,
     )
     terms = [slope() * dot for slope, dot in zip(slopes, tangents, strict=True) if not isinstance(dot, SymbolicZero)]
-    return q_gamma * ce, reduce(add, terms)
+    return _soft_curve(x, y, gamma), reduce(add, terms)

@@ -59,7 +59,7 @@ def softmax_focal_loss(
         traced and differentiated.
       class_weights: (C,), >= 0; multiplies the loss of each class. It does not enter ``p_t``.
       label_smoothing: in [0, 1).
-      ignore_index: integer labels of this value are dropped; any integer, -100 for PyTorch's default.
+      ignore_index: integer labels of this value are dropped; any int32, -100 for PyTorch's default.
       axis: the class axis.
       where: bool, broadcasts to the loss; elements where it is False are dropped, and their values not looked at.
       weights: multiplies the loss; broadcasts to it.
@@ -72,7 +72,8 @@ def softmax_focal_loss(
 
     Raises:
       ValueError: for shapes that do not match, labels that are not in range, or hyperparameters out of theirs. Labels
-        that are traced, or held by an accelerator, give NaN in the loss and the gradient of their row instead.
+        that are traced, or held by an accelerator, give NaN in the loss and the gradient of their row instead;
+        hyperparameters that are traced are not checked.
 
     >>> import jax.numpy as jnp
     >>> logits, labels = jnp.array([[2.0, 0.5, -1.0], [0.1, 0.2, 0.3]]), jnp.array([0, 1])
@@ -116,8 +117,9 @@ def _label_focal(logits: Array, labels: Array, gamma: Array, class_weights: Arra
         gamma = jnp.take_along_axis(jnp.broadcast_to(gamma, logits.shape), index[..., None], axis=-1)[..., 0]
     # as a factor, NaN marks the loss and, through the chain rule, the whole row of the gradient
     one_or_nan = jnp.where(_in_range(labels, logits), 1, jnp.nan).astype(logits.dtype)
-    loss = focal_curve(softmax_margin(logits, index) * one_or_nan, gamma)
-    return loss if class_weights is None else class_weights[index] * loss
+    z = softmax_margin(logits, index) * one_or_nan
+    loss = focal_curve(z, gamma)
+    return loss if class_weights is None else _times(class_weights[index], loss, z)
 
 
 @one_residual
@@ -130,7 +132,12 @@ def _expected_focal(
         y = (1 - smoothing) * y + smoothing / logits.shape[-1]
     w = y if class_weights is None else y * class_weights.reshape((1,) * (y.ndim - 1) + (-1,))
     z = softmax_margins(logits)
-    return jnp.sum(w * jnp.where((w == 0) & (z == -jnp.inf), 0, focal_curve(z, gamma)), axis=-1)
+    return jnp.sum(_times(w, focal_curve(z, gamma), z), axis=-1)
+
+
+def _times(w: Array, loss: Array, z: Array) -> Array:
+    """``w * loss``, and 0 for no weight on a masked class."""
+    return w * jnp.where((w == 0) & (z == -jnp.inf), 0, loss)
 
 
 def _distribution(labels: Array, logits: Array) -> Array:

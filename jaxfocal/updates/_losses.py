@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 LossesFn = Callable[..., Any]
@@ -23,10 +25,12 @@ def evaluate(losses: LossesFn, has_aux: bool, params: Any, *args: Any) -> tuple[
     for name, value in values.items():
         if not isinstance(name, str) or name == "aux" or name.startswith("grad_norm/"):
             raise ValueError(f"a loss must be named by a string other than 'aux' and 'grad_norm/...', got {name!r}")
+        if not isinstance(value, jax.Array | np.ndarray | np.generic | float):
+            raise ValueError(f"loss {name!r} must be a floating-point scalar, got {_kind(value)}")
         if jnp.shape(value) != () or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
             raise ValueError(
                 f"loss {name!r} must be a floating-point scalar, got shape {jnp.shape(value)} and dtype "
-                f"{jnp.result_type(value)}; reduce it first"
+                f"{jnp.result_type(value)}" + ("; reduce it first" if jnp.shape(value) else "")
             )
     return values, aux
 

@@ -59,6 +59,9 @@ def check_params(params: Any) -> None:
     """ValueError for anything but a dict of parameter groups."""
     if not isinstance(params, dict):
         raise ValueError(f"params must be a dict of parameter groups, got {type(params).__name__}")
+    for key in params:
+        if not isinstance(key, str):
+            raise ValueError(f"the groups of params must be named by strings, got {key!r}")
 
 
 def check_routes(routes: Routes, players: dict[str, Player]) -> None:

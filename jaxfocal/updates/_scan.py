@@ -23,7 +23,8 @@ def scan_updates(update: MultiUpdate, state: MultiState, *batches: Any) -> tuple
       The state after n steps, and the metrics of all of them, with a leading axis of n.
 
     Raises:
-      ValueError: where there is no array in ``batches``, or their leading axes differ.
+      ValueError: where ``update`` is not from ``multi_update``, there is no array in ``batches``, or their leading axes
+        differ.
 
     >>> import jax.numpy as jnp, optax
     >>> from jaxfocal import Player, multi_update
@@ -33,6 +34,8 @@ def scan_updates(update: MultiUpdate, state: MultiState, *batches: Any) -> tuple
     >>> print(state.params["w"], metrics["l"])
     3.0 [1. 4.]
     """
+    if not isinstance(update, MultiUpdate):
+        raise ValueError(f"update must be what multi_update returned, got {type(update).__name__}")
     shapes = [jax.numpy.shape(leaf) for leaf in jax.tree.leaves(batches)]
     if not shapes:
         raise ValueError("scan_updates needs at least one array of batches, got none")

@@ -54,8 +54,10 @@ class MultiUpdate:
                 if group not in params:
                     raise ValueError(f"player {name!r} has wrt {group!r}, which is no key of params: {sorted(params)}")
                 _check_movable(name, group, params[group])
+        moved = {group for player in self.players.values() for group in player.groups}
+        params = {key: _strongly_typed(value) if key in moved else value for key, value in params.items()}
         opt_states = {name: player.optimizer.init(player.take(params)) for name, player in self.players.items()}
-        return MultiState(jnp.zeros((), jnp.int32), dict(params), opt_states)
+        return MultiState(jnp.zeros((), jnp.int32), params, opt_states)
 
     def update(self, state: MultiState, *args: Any) -> tuple[MultiState, Metrics]:
         """One step of every player. Pure: put it under ``jax.jit``.
@@ -66,9 +68,11 @@ class MultiUpdate:
           ``has_aux``, the ``aux`` of the last forward pass.
 
         Raises:
-          ValueError: where ``losses`` does not return what the players need, or a player's loss cannot reach the
-            parameters it is there to move.
+          ValueError: where ``state`` is not one of this update's, ``losses`` does not return what the players need, or
+            a player's loss cannot reach the parameters it is there to move.
         """
+        if not isinstance(state, MultiState) or state.opt_states.keys() != self.players.keys():
+            raise ValueError("state must come from init or update of this multi_update, not from elsewhere")
         check_routes(gradient_routes(self.losses, state.params, *args, has_aux=self.has_aux), self.players)
         params, aux = state.params, None
         opt_states: dict[str, Any] = {}
@@ -99,6 +103,11 @@ class MultiUpdate:
 
         grads, (values, aux) = jax.grad(own_loss, has_aux=True)(player.take(params))
         return grads, values, aux
+
+
+def _strongly_typed(params: Any) -> Any:
+    """The same arrays; Python and NumPy numbers as arrays, so that no step changes a type and compiles anew."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), params)
 
 
 def _check_movable(name: str, group: str, params: Any) -> None:
@@ -140,7 +149,8 @@ def multi_update(
       The pair ``init(params) -> state`` and ``update(state, *args) -> (state, metrics)``.
 
     Raises:
-      ValueError: for an unknown order, no player, something that is no player, or two players of one name.
+      ValueError: for an unknown order, no player, something that is no player, two players of one name, or ``losses``
+        that cannot be called.
 
     >>> import jax, jax.numpy as jnp, optax
     >>> def losses(params, x):
@@ -156,11 +166,15 @@ def multi_update(
     >>> {name: round(float(value), 2) for name, value in sorted(metrics.items())}
     {'grad_norm/first': 0.5, 'grad_norm/second': 1.75, 'l1': 0.12, 'l2': 1.62}
     """
+    if not callable(losses):
+        raise ValueError(f"losses must be a function of params, got {losses!r}")
     named: dict[str, Player] = {}
     for pair in players.items() if isinstance(players, Mapping) else players:
         if not (isinstance(pair, tuple | list) and len(pair) == 2):
             raise ValueError(f"players must be a dict of Player by name, or pairs of both, got {pair!r}")
         name, player = pair
+        if not isinstance(name, str):
+            raise ValueError(f"players must be named by strings, got {name!r}")
         if not isinstance(player, Player):
             raise ValueError(f"players must map names to Player, got {name!r}: {player!r}")
         if name in named:

@@ -77,3 +77,4 @@ def test_class_axis(axis, soft):
         labels = np.argmax(labels, axis)
     gamma = rng.uniform(0, 3, size=[n if i == axis % 3 else 1 for i, n in enumerate(logits.shape)])
     check(case, logits, labels, {"axis": axis, "gamma": gamma, "reduction": "mean"})
+    check(case, logits, labels, {"axis": axis, "gamma": gamma.max(0, keepdims=True)[0], "reduction": "mean"})

@@ -131,3 +131,37 @@ def test_traced_class_out_of_range_is_nan_in_its_row(label, smoothing):
     gradient, values = jax.jit(jax.grad(loss, has_aux=True))(logits, labels)
     np.testing.assert_array_equal(np.isnan(values), [True, False])
     np.testing.assert_array_equal(np.isnan(gradient), [[True] * 4, [False] * 4])
+
+
+@pytest.mark.parametrize("gamma", [63.0, 64.0, 126.0, 200.0, 1000.0])
+def test_large_gamma(gamma):
+    """Where ``2**-gamma`` underflows the curve is still there: at a margin of -20 the loss is 20 and the slope -1."""
+    for dtype in (np.float32, np.float64):
+        value, slope = jax.value_and_grad(lambda x: jf.sigmoid_focal_loss(x, np.array(1), gamma=gamma))(dtype(-20))
+        q = 1 / (1 + np.exp(-20.0))
+        right = q**gamma * np.log1p(np.exp(20.0))
+        np.testing.assert_allclose(value, right, rtol=1e-3 * gamma * np.finfo(dtype).eps + 4 * 21 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(slope, -1, atol=gamma * 21 * np.exp(-20.0) + 1e-4)
+        assert jf.sigmoid_focal_loss(dtype(20), np.array(1), gamma=gamma) < np.finfo(dtype).smallest_normal
+
+
+def test_infinite_logits_of_soft_labels():
+    logits, labels = np.array([np.inf, -np.inf, np.inf, -np.inf, np.inf]), np.array([1.0, 0.0, 0.0, 1.0, 0.5])
+    values, slopes = jax.vmap(jax.value_and_grad(jf.sigmoid_focal_loss))(logits, labels)
+    np.testing.assert_array_equal(values, [0, 0, np.inf, np.inf, np.inf])
+    np.testing.assert_allclose(slopes, [0, 0, 1, -1, 0.125])
+    huge = jax.grad(lambda x: jf.sigmoid_focal_loss(x, np.array([0.0, 0.5])).sum())(np.full(2, 3e38, np.float32))
+    np.testing.assert_allclose(huge, [1, 0.125])
+
+
+def test_no_class_weight_on_a_masked_label():
+    logits, weights = np.array([[0.0, 1.0, -np.inf]]), np.array([1.0, 1.0, 0.0])
+    for labels in (np.array([2]), np.array([[0.0, 0.0, 1.0]])):
+        assert jf.softmax_focal_loss(logits, labels, class_weights=weights) == 0
+
+
+@by_case
+def test_a_right_call_makes_no_nan_on_the_way(case):
+    logits, labels = case.example()
+    with jax.debug_nans(True):
+        jax.block_until_ready(jax.value_and_grad(lambda x: case.loss(x, labels, reduction="mean"))(logits))

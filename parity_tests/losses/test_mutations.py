@@ -22,13 +22,13 @@ def derivatives(row):
 
 # what is wrong: (source, wrong source, the law that must see it, the row it runs on)
 MUTATIONS = {
-    "value without gamma": ("power_of_q(d, gamma) * s)", "s)", exact, "sigmoid_focal"),
-    "slope with the wrong sign": ("return -power_of_q(d, gamma) * (q", "return power_of_q(d, gamma) * (q", exact, "sigmoid_focal"),
+    "value without gamma": ("power_of_q(r, d, gamma) * s)", "s)", exact, "sigmoid_focal"),
+    "slope with the wrong sign": ("return -power_of_q(r, d, gamma) * (q", "return power_of_q(r, d, gamma) * (q", exact, "sigmoid_focal"),
     "slope without the gamma term": ("gamma) * (q + gamma * p * s)\n", "gamma) * q\n", exact, "sigmoid_focal"),
     "slope without the gamma term, softmax": ("gamma) * (q + gamma * p * s)\n", "gamma) * q\n", exact, "softmax_focal"),
-    "gamma slope with the wrong sign": ("return -power_of_q(d, gamma) * s * r", "return power_of_q(d, gamma) * s * r", derivatives, "sigmoid_focal"),
+    "gamma slope with the wrong sign": ("return -power_of_q(r, d, gamma) * s * r", "return power_of_q(r, d, gamma) * s * r", derivatives, "sigmoid_focal"),
     "curvature with the wrong sign": ("(p * q * z_dot, -p * q * z_dot,", "(p * q * z_dot, p * q * z_dot,", derivatives, "sigmoid_focal"),
-    "margin with the wrong sign": ("jnp.where(labels == 1, 1.0, ", "jnp.where(labels == 1, -1.0, ", exact, "sigmoid_focal"),
+    "margin with the wrong sign": ("jnp.where(labels == 1, 1.0, -1.0)", "jnp.where(labels == 1, -1.0, 1.0)", exact, "sigmoid_focal"),
     "slope of the others with the wrong sign": ("jnp.where(label, 1, -_shares", "jnp.where(label, 1, _shares", exact, "softmax_focal"),
     "the label among the others": ("jnp.where(out, -jnp.inf, logits)", "logits", exact, "softmax_focal"),
     "curvature of all margins cut off": ("e = jnp.exp(logits - largest)", "e = jax.lax.stop_gradient(jnp.exp(logits - largest))", derivatives, "softmax_focal_soft"),

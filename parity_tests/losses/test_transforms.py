@@ -65,6 +65,8 @@ def test_lists_and_numpy_arrays(case):
     expected = case.loss(jnp.asarray(logits), jnp.asarray(labels))
     np.testing.assert_array_equal(case.loss(logits, labels), expected)
     np.testing.assert_array_equal(case.loss(logits.tolist(), labels.tolist()), expected)
+    mask = np.arange(int(np.prod(case.shape))).reshape(case.shape) % 2 == 0
+    np.testing.assert_array_equal(case.loss(logits, labels, where=mask.tolist()), case.loss(logits, labels, where=mask))
 
 
 @by_case

@@ -80,7 +80,7 @@ def test_no_dict_beside_aux(call):
     ids=["vector", "one-element", "integer", "bool", "complex"],
 )
 def test_loss_that_is_no_floating_point_scalar(call, value, given):
-    expected = rf"(?m)^loss 'm' must be a floating-point scalar, got {given}; reduce it first$"
+    expected = rf"(?m)^loss 'm' must be a floating-point scalar, got {given}(; reduce it first)?$"
     with pytest.raises(ValueError, match=expected):
         call(lambda params: {"l": jnp.sum(params["w"]), "m": value(params["w"])}, False)
 

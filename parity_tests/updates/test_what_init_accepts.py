@@ -4,6 +4,7 @@ from collections import OrderedDict
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 
@@ -65,3 +66,58 @@ def test_an_optimizer_that_wants_the_loss():
     update = multi_update(losses, {"p": Player(plateau, loss="l", wrt="w")})
     state, _ = jax.jit(update.update)(update.init({"w": jnp.array(4.0)}), 0.0)
     assert state.params["w"] == 2
+
+
+@pytest.mark.parametrize("number", [0.0, np.float32(0), jnp.zeros(()) * 1.0], ids=["python", "numpy", "weakly-typed"])
+def test_a_number_is_a_parameter_and_compiles_once(number):
+    traces = []
+
+    def counted(params, x):
+        traces.append(None)
+        return losses(params, x)
+
+    update = multi_update(counted, {"p": Player(optax.adam(0.1), loss="l", wrt="w")})
+    step, state = jax.jit(update.update), update.init({"w": number})
+    state, _ = step(state, 1.0)
+    once = len(traces)
+    for _ in range(2):
+        state, _ = step(state, 1.0)
+    assert len(traces) == once
+
+
+@pytest.mark.parametrize("params", [{"w": jnp.ones(2), 3: jnp.ones(2)}, {1: jnp.ones(2)}], ids=["mixed", "numbers"])
+def test_groups_that_are_not_named(params):
+    for call in (multi_update(losses, {"p": PLAYER}).init, lambda params: gradient_routes(losses, params, 0.0)):
+        with pytest.raises(ValueError, match=r"^the groups of params must be named by strings, got "):
+            call(params)
+
+
+def test_a_player_that_is_not_named():
+    with pytest.raises(ValueError, match=r"^players must be named by strings, got 1"):
+        multi_update(losses, {1: PLAYER})
+
+
+def test_losses_that_cannot_be_called():
+    with pytest.raises(ValueError, match=r"^losses must be a function of params, got \{'l': 1\}"):
+        multi_update({"l": 1}, {"p": PLAYER})
+
+
+@pytest.mark.parametrize("value", [None, "hey", 1, [1.0]], ids=str)
+def test_a_loss_that_is_no_array(value):
+    update = multi_update(lambda params: {"l": value}, {"p": PLAYER})
+    with pytest.raises(ValueError, match=r"(?m)^loss 'l' must be a floating-point scalar, got "):
+        update.update(update.init({"w": jnp.ones(2)}))
+
+
+def test_a_state_from_elsewhere():
+    update = multi_update(losses, {"p": PLAYER})
+    other = multi_update(losses, {"q": PLAYER}).init({"w": jnp.ones(2)})
+    for state in ({"w": jnp.ones(2)}, other):
+        with pytest.raises(ValueError, match=r"^state must come from init or update of this multi_update"):
+            update.update(state, 0.0)
+
+
+def test_scanning_something_else():
+    update = multi_update(losses, {"p": PLAYER})
+    with pytest.raises(ValueError, match=r"^update must be what multi_update returned, got method"):
+        scan_updates(update.update, update.init({"w": jnp.ones(2)}), jnp.ones((3, 2)))
