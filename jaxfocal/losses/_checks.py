@@ -73,7 +73,7 @@ def check_class_labels(
         )
     if ignore_index is not None:
         raise ValueError("ignore_index applies to integer labels only; drop soft-labelled rows with where")
-    _check_values("labels", labels, _is_probability, "in [0, 1]", where_rows(where, rows, axis))
+    _check_values("labels", labels, _is_probability, "in [0, 1]", _where_rows(where, rows, axis))
     return array.astype(logits.dtype)
 
 
@@ -86,12 +86,10 @@ def _check_ignore_index(ignore_index: Any) -> None:
         raise ValueError(f"ignore_index must fit in 32 bits, got {ignore_index}")
 
 
-def where_rows(where: ArrayLike | None, rows: tuple[int, ...], axis: int) -> Any:
-    """A row mask with the class axis put back, so that it broadcasts against the logits; traced or not as it came."""
-    if where is None:
-        return None
-    np_or_jnp = jnp if host_values(where) is None else np
-    return np_or_jnp.expand_dims(np_or_jnp.broadcast_to(where, rows), axis)
+def _where_rows(where: ArrayLike | None, rows: tuple[int, ...], axis: int) -> Any:
+    """A row mask with the class axis put back, so that it broadcasts against the logits; as it came where not known."""
+    known = None if where is None else host_values(where)
+    return where if known is None else np.expand_dims(np.broadcast_to(known, rows), axis)
 
 
 def check_axis(axis: int, shape: tuple[int, ...]) -> int:
