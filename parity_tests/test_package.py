@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import jaxfocal as jf
+from jaxfocal import losses
 
 ROOT = Path(__file__).parents[1]
 
@@ -65,7 +66,7 @@ def test_version_is_in_the_changelog():
     assert f"## {jf.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["sigmoid_focal_loss", "softmax_focal_loss"])
+@pytest.mark.parametrize("name", sorted(vars(losses).keys() & vars(jf).keys()))
 def test_torchref_has_the_same_keywords(name):
     pytest.importorskip("torch", reason="torchref is PyTorch")
     import torchref

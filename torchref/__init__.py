@@ -9,5 +9,9 @@ try:
 except ImportError:
     raise ImportError("torchref needs PyTorch: pip install 'jaxfocal[torch]'") from None
 
+from .losses import asymmetric_loss as asymmetric_loss
 from .losses import sigmoid_focal_loss as sigmoid_focal_loss
+from .losses import sigmoid_focal_star_loss as sigmoid_focal_star_loss
+from .losses import sigmoid_poly_focal_loss as sigmoid_poly_focal_loss
 from .losses import softmax_focal_loss as softmax_focal_loss
+from .losses import softmax_poly_focal_loss as softmax_poly_focal_loss

@@ -5,13 +5,28 @@ in the loss and its gradient instead.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
+
+
+class Accepted(NamedTuple):
+    """The values that a hyperparameter may take."""
+
+    accepts: Callable[[np.ndarray], np.ndarray]
+    expected: str
+
+
+BINARY = Accepted(lambda v: (v == 0) | (v == 1), "0 or 1")
+FINITE = Accepted(np.isfinite, "finite")
+NON_NEGATIVE = Accepted(lambda v: (v >= 0) & (v < np.inf), ">= 0 and finite")
+POSITIVE = Accepted(lambda v: (v > 0) & (v < np.inf), "> 0 and finite")
+PROBABILITY = Accepted(lambda v: (v >= 0) & (v <= 1), "in [0, 1]")
+BELOW_ONE = Accepted(lambda v: (v >= 0) & (v < 1), "in [0, 1)")
 
 
 def host_values(x: Any) -> np.ndarray | None:
@@ -31,20 +46,28 @@ def check_logits(logits: ArrayLike) -> Array:
     return array if array.dtype == jnp.float64 else array.astype(jnp.float32)
 
 
-def check_binary_labels(labels: ArrayLike, logits: Array, where: ArrayLike | None) -> Array:
+def check_binary_labels(labels: ArrayLike, logits: Array, where: ArrayLike | None, *, soft: bool = True) -> Array:
     """Labels of the logits' shape: bool or integer in {0, 1}, or float in [0, 1] (cast to the logits' dtype)."""
     array = jnp.asarray(labels)
     if array.shape != logits.shape:
         raise ValueError(f"labels must have the shape of logits, {logits.shape}, got labels of shape {array.shape}")
     if is_hard(array):
-        _check_values("labels", labels, lambda y: (y == 0) | (y == 1), "0 or 1", where)
+        check_values("labels", labels, BINARY, where)
         return array.astype(jnp.int8) if array.dtype == jnp.bool_ else array
-    _check_values("labels", labels, _is_probability, "in [0, 1]", where)
+    if not soft:
+        raise ValueError(f"labels must be bool or integer, got dtype {array.dtype}; cast 0. and 1. with astype(int)")
+    check_values("labels", labels, PROBABILITY, where)
     return array.astype(logits.dtype)
 
 
 def check_class_labels(
-    labels: ArrayLike, logits: Array, axis: int, ignore_index: int | None, where: ArrayLike | None
+    labels: ArrayLike,
+    logits: Array,
+    axis: int,
+    ignore_index: int | None,
+    where: ArrayLike | None,
+    *,
+    soft: bool = True,
 ) -> Array:
     """Integer classes of the logits' shape without ``axis``, in [0, c), or float distributions of the logits' shape."""
     _check_ignore_index(ignore_index)
@@ -64,8 +87,10 @@ def check_class_labels(
             known = (y >= 0) & (y < num_classes)
             return known if ignore_index is None else known | (y == ignore_index)
 
-        _check_values("labels", labels, in_range, f"a class in [0, {num_classes})", where)
+        check_values("labels", labels, Accepted(in_range, f"a class in [0, {num_classes})"), where)
         return array.astype(jnp.int64 if array.dtype.itemsize == 8 else jnp.int32)  # wide enough to compare with c
+    if not soft:
+        raise ValueError(f"labels must be integer classes, got dtype {array.dtype}")
     if array.shape != logits.shape:
         raise ValueError(
             f"float labels are distributions and must have the shape of logits, {logits.shape}, "
@@ -73,7 +98,7 @@ def check_class_labels(
         )
     if ignore_index is not None:
         raise ValueError("ignore_index applies to integer labels only; drop soft-labelled rows with where")
-    _check_values("labels", labels, _is_probability, "in [0, 1]", _where_rows(where, rows, axis))
+    check_values("labels", labels, PROBABILITY, _where_rows(where, rows, axis))
     return array.astype(logits.dtype)
 
 
@@ -102,18 +127,34 @@ def check_axis(axis: int, shape: tuple[int, ...]) -> int:
     return axis % ndim
 
 
+def check_option(name: str, value: ArrayLike, logits: Array, accepted: Accepted) -> Array:
+    """A hyperparameter in the logits' dtype that broadcasts against them, with as many dimensions (or none)."""
+    check_values(name, value, accepted)
+    array = jnp.asarray(value, logits.dtype)
+    if not broadcasts_to(array.shape, logits.shape):
+        raise ValueError(f"{name} must broadcast to the shape of logits, {logits.shape}, got shape {array.shape}")
+    if array.ndim == 0:
+        return array
+    return array.reshape((1,) * (logits.ndim - array.ndim) + array.shape)
+
+
+def check_scalar(name: str, value: ArrayLike, logits: Array, accepted: Accepted) -> Array:
+    """A hyperparameter that is one number, in the logits' dtype."""
+    if np.ndim(value) != 0:
+        raise ValueError(f"{name} must be a scalar, got shape {np.shape(value)}")
+    check_values(name, value, accepted)
+    return jnp.asarray(value, logits.dtype)
+
+
 def check_gamma(gamma: ArrayLike, logits: Array) -> Array:
-    """The focusing exponent, >= 0 and finite, with as many dimensions as the logits (or none)."""
-    _check_values("gamma", gamma, lambda g: (g >= 0) & (g < np.inf), ">= 0 and finite")
-    return _broadcastable("gamma", gamma, logits)
+    """The focusing exponent."""
+    return check_option("gamma", gamma, logits, NON_NEGATIVE)
 
 
 def check_alpha(alpha: ArrayLike | None, logits: Array) -> Array | None:
-    """The weight of the positives, in [0, 1], with as many dimensions as the logits (or none)."""
-    if alpha is None:
-        return None
-    _check_values("alpha", alpha, _is_probability, "in [0, 1] (alpha=None switches it off)")
-    return _broadcastable("alpha", alpha, logits)
+    """The weight of the positives."""
+    without = PROBABILITY._replace(expected="in [0, 1] (alpha=None switches it off)")
+    return None if alpha is None else check_option("alpha", alpha, logits, without)
 
 
 def check_class_weights(class_weights: ArrayLike | None, logits: Array, axis: int) -> Array | None:
@@ -125,17 +166,15 @@ def check_class_weights(class_weights: ArrayLike | None, logits: Array, axis: in
         raise ValueError(
             f"class_weights must have one weight a class, shape ({logits.shape[axis]},), got shape {array.shape}"
         )
-    _check_values("class_weights", class_weights, lambda w: (w >= 0) & (w < np.inf), ">= 0 and finite")
+    check_values("class_weights", class_weights, NON_NEGATIVE)
     return array
 
 
 def check_label_smoothing(label_smoothing: ArrayLike, logits: Array) -> Array | None:
     """The mass spread evenly over all classes, a scalar in [0, 1); None where it is known to be 0."""
-    if np.ndim(label_smoothing) != 0:
-        raise ValueError(f"label_smoothing must be a scalar, got shape {np.shape(label_smoothing)}")
-    _check_values("label_smoothing", label_smoothing, lambda eps: (eps >= 0) & (eps < 1), "in [0, 1)")
+    mass = check_scalar("label_smoothing", label_smoothing, logits, BELOW_ONE)
     known = host_values(label_smoothing)
-    return None if known is not None and known == 0 else jnp.asarray(label_smoothing, logits.dtype)
+    return None if known is not None and known == 0 else mass
 
 
 def is_hard(labels: Array) -> bool:
@@ -147,19 +186,6 @@ def is_hard(labels: Array) -> bool:
     return False
 
 
-def _is_probability(y: np.ndarray) -> np.ndarray:
-    return (y >= 0) & (y <= 1)
-
-
-def _broadcastable(name: str, value: ArrayLike, logits: Array) -> Array:
-    array = jnp.asarray(value, logits.dtype)
-    if not broadcasts_to(array.shape, logits.shape):
-        raise ValueError(f"{name} must broadcast to the shape of logits, {logits.shape}, got shape {array.shape}")
-    if array.ndim == 0:
-        return array
-    return array.reshape((1,) * (logits.ndim - array.ndim) + array.shape)
-
-
 def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     """Whether an array of ``shape`` broadcasts against ``target`` without enlarging it."""
     try:
@@ -168,16 +194,14 @@ def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
         return False
 
 
-def _check_values(
-    name: str, values: Any, accepts: Callable[[np.ndarray], np.ndarray], expected: str, where: Any = None
-) -> None:
+def check_values(name: str, values: Any, accepted: Accepted, where: Any = None) -> None:
     """ValueError that shows the first value, where it counts, that is not accepted."""
     known = host_values(values)
     mask = host_values(True if where is None else where)
     if known is None or mask is None:
         return
-    bad = np.logical_and(~accepts(known), mask)
+    bad = np.logical_and(~accepted.accepts(known), mask)
     if bad.any():
         at = np.unravel_index(np.argmax(bad), bad.shape)
         place = f"{name}[{', '.join(map(str, at))}]" if at else name
-        raise ValueError(f"{name} must be {expected}, got {place} = {np.broadcast_to(known, bad.shape)[at]}")
+        raise ValueError(f"{name} must be {accepted.expected}, got {place} = {np.broadcast_to(known, bad.shape)[at]}")

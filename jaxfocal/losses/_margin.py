@@ -12,14 +12,14 @@ digits for margins of any size and every ``gamma >= 0``. The power is ``2**-gamm
 ``d = r - log 2``: ``gamma`` multiplies the rounding of what it stands before, and ``d`` is small where the margin is.
 """
 
-from functools import partial, reduce
-from operator import add
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Bool, Float, Int
+
+from ._rules import along
 
 
 @jax.custom_jvp
@@ -57,7 +57,7 @@ def focal_curve(margin: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float
     return jnp.where(margin == -jnp.inf, jnp.inf, power_of_q(r, d, gamma) * s)
 
 
-def focal_slope(margin: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
+def _focal_slope(margin: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
     """``dFL/dz = -q**gamma * (q + gamma * p * s)``."""
     p, q, s, r, d = odds(margin)
     return -power_of_q(r, d, gamma) * (q + gamma * p * s)
@@ -71,9 +71,17 @@ def _focal_gamma_slope(margin: Array, gamma: Array) -> Array:
 
 @partial(focal_curve.defjvp, symbolic_zeros=True)
 def _focal_curve_jvp(primals, tangents):
-    by_argument = zip((focal_slope, _focal_gamma_slope), tangents, strict=True)
-    terms = [slope(*primals) * dot for slope, dot in by_argument if not isinstance(dot, SymbolicZero)]
-    return focal_curve(*primals), reduce(add, terms)
+    return focal_curve(*primals), along(
+        (lambda: _focal_slope(*primals), lambda: _focal_gamma_slope(*primals)), tangents
+    )
+
+
+def poly_curve(margin: Float[Array, "*n"], gamma: Float[Array, "..."], epsilon: Array | None) -> Float[Array, "*n"]:
+    """``q**gamma * s + epsilon * q**(gamma + 1)``; without the second term for None."""
+    if epsilon is None:
+        return focal_curve(margin, gamma)
+    _, _, _, r, d = odds(margin)
+    return focal_curve(margin, gamma) + epsilon * power_of_q(r, d, gamma + 1)
 
 
 def sigmoid_margin(logits: Float[Array, "*n"], labels: Array) -> Float[Array, "*n"]:

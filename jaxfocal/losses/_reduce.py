@@ -82,5 +82,10 @@ def keep(x: Array, mask: Array | None) -> Array:
     return jax.lax.select(mask, x, jnp.zeros_like(x))
 
 
+def weigh(w: Array, loss: Array) -> Array:
+    """``w * loss``, and 0 where an infinite loss has no weight."""
+    return w * jnp.where((w == 0) & (loss == jnp.inf), 0, loss)
+
+
 def _at_least_one(normalizer: ArrayLike, dtype: DTypeLike) -> Array:
     return jnp.maximum(jnp.asarray(normalizer, dtype), 1)

@@ -1,19 +1,28 @@
 """Losses of independent yes-or-no labels, one logit a label."""
 
-from functools import partial, reduce
-from operator import add
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.custom_derivatives import SymbolicZero
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-from ._checks import check_alpha, check_binary_labels, check_gamma, check_logits, is_hard
-from ._margin import focal_curve, odds, sigmoid_margin
+from ._checks import (
+    FINITE,
+    POSITIVE,
+    check_alpha,
+    check_binary_labels,
+    check_gamma,
+    check_logits,
+    check_option,
+    is_hard,
+)
+from ._margin import focal_curve, odds, poly_curve, sigmoid_margin
+from ._power import abs_power
 from ._reduce import Reduction, keep
 from ._residual import one_residual
+from ._rules import along
 
 
 def sigmoid_focal_loss(
@@ -76,21 +85,147 @@ def sigmoid_focal_loss(
     reduced = Reduction(logits.shape, where, weights, reduction, normalizer)
     labels = check_binary_labels(labels, logits, where)
     gamma, alpha = check_gamma(gamma, logits), check_alpha(alpha, logits)
-    loss = _hard_focal if is_hard(labels) else _soft_focal
-    return reduced(loss(logits, reduced.mask, keep(labels, reduced.mask), gamma, alpha))
+    loss = _hard if is_hard(labels) else _soft
+    return reduced(loss(logits, reduced.mask, keep(labels, reduced.mask), gamma, None, alpha))
+
+
+def sigmoid_poly_focal_loss(
+    logits: Float[ArrayLike, "*n"],
+    labels: ArrayLike,
+    *,
+    gamma: ArrayLike = 2.0,
+    epsilon: ArrayLike = 1.0,
+    alpha: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    reduction: str = "none",
+    normalizer: ArrayLike | None = None,
+) -> Float[Array, "..."]:
+    r"""Poly-1 focal loss of independent binary labels: the focal loss with its leading term reweighed.
+
+    .. math::
+        PL = \alpha_t \left(-(1 - p_t)^\gamma \log p_t + \epsilon (1 - p_t)^{\gamma + 1}\right) \qquad
+        \frac{\partial PL}{\partial x} = \pm\alpha_t (1 - p_t)^\gamma
+        \left(\gamma p_t \log p_t + p_t - 1 - \epsilon (\gamma + 1) p_t (1 - p_t)\right)
+
+    with ``+`` for ``y = 1`` and ``-`` for ``y = 0``. ``gamma=0`` is Poly-1 cross-entropy, ``epsilon=0`` the focal loss.
+    ``alpha`` multiplies both terms. For labels between 0 and 1, ``1 - p_t`` is ``y (1 - p) + (1 - y) p``, and the first
+    term that of ``sigmoid_focal_loss``.
+
+    Args:
+      logits: floating point, any shape. float16 and bfloat16 are computed in float32.
+      labels: of the same shape; bool or integer in {0, 1}, or float in [0, 1].
+      gamma: the focusing exponent, >= 0; broadcasts against ``logits``, may be traced and differentiated.
+      epsilon: the weight of the added term, finite; broadcasts against ``logits``, may be traced and differentiated.
+      alpha: the weight of the positives, in [0, 1]; 1 - alpha is that of the negatives. None: no weighting.
+      where, weights, reduction, normalizer: as in ``sigmoid_focal_loss``.
+
+    Returns:
+      The loss in float32 (float64 for float64 logits): of the logits' shape for "none", else a scalar.
+
+    Raises:
+      ValueError: as ``sigmoid_focal_loss``, and for an epsilon that is not finite.
+
+    >>> import jax.numpy as jnp
+    >>> logits, labels = jnp.array([2.0, -1.0, 0.5]), jnp.array([1, 0, 0])
+    >>> with jnp.printoptions(precision=4, suppress=True):
+    ...     print(sigmoid_poly_focal_loss(logits, labels, gamma=2.0, epsilon=1.0, alpha=0.25))
+    [0.0009 0.0316 0.4639]
+
+    References:
+      Leng, Tan, Liu, Cubuk, Shi, Cheng, Anguelov, "PolyLoss: A Polynomial Expansion Perspective of Classification Loss
+      Functions", 2022, https://arxiv.org/abs/2204.12511
+    """
+    logits = check_logits(logits)
+    reduced = Reduction(logits.shape, where, weights, reduction, normalizer)
+    labels = check_binary_labels(labels, logits, where)
+    gamma, alpha = check_gamma(gamma, logits), check_alpha(alpha, logits)
+    epsilon = check_option("epsilon", epsilon, logits, FINITE)
+    loss = _hard if is_hard(labels) else _soft
+    return reduced(loss(logits, reduced.mask, keep(labels, reduced.mask), gamma, epsilon, alpha))
+
+
+def sigmoid_focal_star_loss(
+    logits: Float[ArrayLike, "*n"],
+    labels: ArrayLike,
+    *,
+    gamma: ArrayLike = 2.0,
+    beta: ArrayLike = 1.0,
+    alpha: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    reduction: str = "none",
+    normalizer: ArrayLike | None = None,
+) -> Float[Array, "..."]:
+    r"""The variant FL* of the focal loss: cross-entropy of a margin that is steeper and shifted.
+
+    .. math::
+        FL^* = -\alpha_t \log\sigma(\gamma z + \beta) / \gamma \qquad
+        \frac{\partial FL^*}{\partial x} = \mp\alpha_t \, \sigma(-\gamma z - \beta) \qquad
+        z = x \text{ if } y = 1, \; -x \text{ if } y = 0
+
+    with ``-`` for ``y = 1`` and ``+`` for ``y = 0``. With ``beta=0`` it is fvcore's ``sigmoid_focal_loss_star``.
+
+    Args:
+      logits: floating point, any shape. float16 and bfloat16 are computed in float32.
+      labels: of the same shape; bool or integer in {0, 1}.
+      gamma: the steepness, > 0; broadcasts against ``logits``, may be traced and differentiated.
+      beta: the shift, finite; broadcasts against ``logits``, may be traced and differentiated.
+      alpha: the weight of the positives, in [0, 1]; 1 - alpha is that of the negatives. None: no weighting.
+      where, weights, reduction, normalizer: as in ``sigmoid_focal_loss``.
+
+    Returns:
+      The loss in float32 (float64 for float64 logits): of the logits' shape for "none", else a scalar.
+
+    Raises:
+      ValueError: as ``sigmoid_focal_loss``, and for float labels, gamma <= 0, or a beta that is not finite.
+
+    >>> import jax.numpy as jnp
+    >>> logits, labels = jnp.array([2.0, -1.0, 0.5]), jnp.array([1, 0, 0])
+    >>> with jnp.printoptions(precision=4, suppress=True):
+    ...     print(sigmoid_focal_star_loss(logits, labels, gamma=2.0, beta=1.0))
+    [0.0034 0.0243 0.3466]
+
+    References:
+      Lin, Goyal, Girshick, He, Dollár, "Focal Loss for Dense Object Detection", 2017, appendix A,
+      https://arxiv.org/abs/1708.02002
+    """
+    logits = check_logits(logits)
+    reduced = Reduction(logits.shape, where, weights, reduction, normalizer)
+    labels = check_binary_labels(labels, logits, where, soft=False)
+    gamma, alpha = check_option("gamma", gamma, logits, POSITIVE), check_alpha(alpha, logits)
+    beta = check_option("beta", beta, logits, FINITE)
+    return reduced(_star(logits, reduced.mask, keep(labels, reduced.mask), gamma, beta, alpha))
 
 
 @one_residual
-def _hard_focal(logits: Array, labels: Array, gamma: Array, alpha: Array | None) -> Array:
-    loss = focal_curve(sigmoid_margin(logits, labels), gamma)
-    return loss if alpha is None else jnp.where(labels == 1, alpha, 1 - alpha) * loss
+def _hard(logits: Array, labels: Array, gamma: Array, epsilon: Array | None, alpha: Array | None) -> Array:
+    return _balanced(poly_curve(sigmoid_margin(logits, labels), gamma, epsilon), labels, alpha)
 
 
 @one_residual
-def _soft_focal(logits: Array, labels: Array, gamma: Array, alpha: Array | None) -> Array:
+def _star(logits: Array, labels: Array, gamma: Array, beta: Array, alpha: Array | None) -> Array:
+    z = gamma * sigmoid_margin(logits, labels) + beta
+    return _balanced(focal_curve(z, jnp.zeros_like(gamma)) / gamma, labels, alpha)
+
+
+@one_residual
+def _soft(logits: Array, labels: Array, gamma: Array, epsilon: Array | None, alpha: Array | None) -> Array:
     y = jnp.where((labels >= 0) & (labels <= 1), labels, jnp.nan)
     loss = _soft_curve(logits, y, gamma)
-    return loss if alpha is None else (y * alpha + (1 - y) * (1 - alpha)) * loss
+    if epsilon is not None:
+        p, q, *_ = odds(logits)
+        loss += epsilon * abs_power(y * q + (1 - y) * p, gamma + 1)
+    return _balanced(loss, y, alpha)
+
+
+def _balanced(loss: Array, labels: Array, alpha: Array | None) -> Array:
+    """``alpha_t * loss``: alpha for the positives, 1 - alpha for the negatives, in between for soft labels."""
+    if alpha is None:
+        return loss
+    if is_hard(labels):
+        return jnp.where(labels == 1, alpha, 1 - alpha) * loss
+    return (labels * alpha + (1 - labels) * (1 - alpha)) * loss
 
 
 @jax.custom_jvp
@@ -127,5 +262,4 @@ def _soft_curve_jvp(primals, tangents):
         lambda: q_gamma * (gamma * k * (q - p) - x),
         lambda: q_gamma * ce * log_q_t,
     )
-    terms = [slope() * dot for slope, dot in zip(slopes, tangents, strict=True) if not isinstance(dot, SymbolicZero)]
-    return _soft_curve(x, y, gamma), reduce(add, terms)
+    return _soft_curve(x, y, gamma), along(slopes, tangents)

@@ -1,22 +1,24 @@
 """Losses of mutually exclusive classes, one logit a class."""
 
-import jax
+from typing import Any
+
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from ._checks import (
-    check_axis,
-    check_class_labels,
+    FINITE,
     check_class_weights,
     check_gamma,
     check_label_smoothing,
     check_logits,
+    check_option,
     is_hard,
 )
-from ._margin import focal_curve, softmax_margin, softmax_margins
-from ._reduce import Reduction, keep
+from ._classes import class_index, class_rows, label_distribution, label_margin
+from ._margin import poly_curve, softmax_margins
+from ._reduce import weigh
 from ._residual import one_residual
 
 
@@ -85,72 +87,142 @@ def softmax_focal_loss(
       Lin, Goyal, Girshick, He, Dollár, "Focal Loss for Dense Object Detection", 2017,
       https://arxiv.org/abs/1708.02002
     """
+    return _softmax_loss(
+        logits,
+        labels,
+        gamma,
+        None,
+        class_weights,
+        label_smoothing,
+        axis,
+        ignore_index=ignore_index,
+        where=where,
+        weights=weights,
+        reduction=reduction,
+        normalizer=normalizer,
+    )
+
+
+def softmax_poly_focal_loss(
+    logits: Float[ArrayLike, "*n"],
+    labels: ArrayLike,
+    *,
+    gamma: ArrayLike = 2.0,
+    epsilon: ArrayLike = 1.0,
+    class_weights: ArrayLike | None = None,
+    label_smoothing: ArrayLike = 0.0,
+    ignore_index: int | None = None,
+    axis: int = -1,
+    where: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+    reduction: str = "none",
+    normalizer: ArrayLike | None = None,
+) -> Float[Array, "..."]:
+    r"""Poly-1 focal loss of mutually exclusive classes: the softmax focal loss with its leading term reweighed.
+
+    .. math::
+        PL = w_t \left(-(1 - p_t)^\gamma \log p_t + \epsilon (1 - p_t)^{\gamma + 1}\right)
+
+        \frac{\partial PL}{\partial x_j} = w_t (1 - p_t)^\gamma \left(1 - \frac{\gamma p_t \log p_t}{1 - p_t}
+        + \epsilon (\gamma + 1) p_t\right) (p_j - [j = t])
+
+    ``gamma=0`` is Poly-1 cross-entropy, ``epsilon=0`` the focal loss. Class weights multiply both terms. A label
+    distribution, or label smoothing, takes the expectation over the classes, as in ``softmax_focal_loss``.
+
+    Args:
+      logits: floating point, classes along ``axis``. float16 and bfloat16 are computed in float32.
+      labels: integers in [0, C), of the shape of logits without ``axis``, or float distributions of logits' shape.
+      gamma: the focusing exponent, >= 0; broadcasts against ``logits``, may be traced and differentiated.
+      epsilon: the weight of the added term, finite; broadcasts against ``logits``, may be traced and differentiated.
+      class_weights, label_smoothing, ignore_index, axis: as in ``softmax_focal_loss``.
+      where, weights, reduction, normalizer: as in ``softmax_focal_loss``.
+
+    Returns:
+      The loss in float32 (float64 for float64 logits): of the logits' shape without ``axis`` for "none", else a scalar.
+
+    Raises:
+      ValueError: as ``softmax_focal_loss``, and for an epsilon that is not finite.
+
+    >>> import jax.numpy as jnp
+    >>> logits, labels = jnp.array([[2.0, 0.5, -1.0], [0.1, 0.2, 0.3]]), jnp.array([0, 1])
+    >>> with jnp.printoptions(precision=4, suppress=True):
+    ...     print(softmax_poly_focal_loss(logits, labels, gamma=2.0, epsilon=1.0))
+    [0.0209 0.7892]
+
+    References:
+      Leng, Tan, Liu, Cubuk, Shi, Cheng, Anguelov, "PolyLoss: A Polynomial Expansion Perspective of Classification Loss
+      Functions", 2022, https://arxiv.org/abs/2204.12511
+    """
+    return _softmax_loss(
+        logits,
+        labels,
+        gamma,
+        epsilon,
+        class_weights,
+        label_smoothing,
+        axis,
+        ignore_index=ignore_index,
+        where=where,
+        weights=weights,
+        reduction=reduction,
+        normalizer=normalizer,
+    )
+
+
+def _softmax_loss(
+    logits: ArrayLike,
+    labels: ArrayLike,
+    gamma: ArrayLike,
+    epsilon: ArrayLike | None,
+    class_weights: ArrayLike | None,
+    label_smoothing: ArrayLike,
+    axis: int,
+    **rows: Any,
+) -> Array:
     logits = check_logits(logits)
-    axis = check_axis(axis, logits.shape)
-    rows = logits.shape[:axis] + logits.shape[axis + 1 :]
-    reduced = Reduction(rows, where, weights, reduction, normalizer)
-    labels = check_class_labels(labels, logits, axis, ignore_index, where)
-    gamma = check_gamma(gamma, logits)
+    last, labels, reduced = class_rows(logits, labels, axis=axis, **rows)
+    curve = (_classes_last(check_gamma(gamma, logits), axis),)
+    curve += (None if epsilon is None else _classes_last(check_option("epsilon", epsilon, logits, FINITE), axis),)
     class_weights = check_class_weights(class_weights, logits, axis)
     smoothing = check_label_smoothing(label_smoothing, logits)
 
     hard = is_hard(labels)
-    logits = jnp.moveaxis(logits, axis, -1)
-    gamma = gamma if gamma.ndim == 0 else jnp.moveaxis(gamma, axis, -1)
-    labels = labels if hard else jnp.moveaxis(labels, axis, -1)
-    if ignore_index is not None:
-        reduced = reduced.drop(labels == ignore_index)
-    labels = keep(labels, reduced.mask)
-
     if hard and smoothing is None:
-        loss = _label_focal(logits, reduced.mask, labels, gamma, class_weights)
+        loss = _label_loss(last, reduced.mask, labels, curve, class_weights)
     else:
-        loss = _expected_focal(logits, reduced.mask, labels, gamma, class_weights, smoothing)
-    return reduced(loss, class_weights[_index(labels)] if hard and class_weights is not None else None)
+        loss = _expected_loss(last, reduced.mask, labels, curve, class_weights, smoothing)
+    return reduced(loss, class_weights[class_index(labels)] if hard and class_weights is not None else None)
+
+
+def _classes_last(option: Array, axis: int) -> Array:
+    return option if option.ndim == 0 else jnp.moveaxis(option, axis, -1)
 
 
 @one_residual
-def _label_focal(logits: Array, labels: Array, gamma: Array, class_weights: Array | None) -> Array:
-    """``w_t FL(z_t)`` of the label ``t``."""
-    index = _index(labels)
-    if gamma.ndim:
-        gamma = jnp.take_along_axis(jnp.broadcast_to(gamma, logits.shape), index[..., None], axis=-1)[..., 0]
-    # as a factor, NaN marks the loss and, through the chain rule, the whole row of the gradient
-    one_or_nan = jnp.where(_in_range(labels, logits), 1, jnp.nan).astype(logits.dtype)
-    z = softmax_margin(logits, index) * one_or_nan
-    loss = focal_curve(z, gamma)
-    return loss if class_weights is None else _times(class_weights[index], loss, z)
+def _label_loss(logits: Array, labels: Array, curve: tuple[Array | None, ...], class_weights: Array | None) -> Array:
+    """``w_t L(z_t)`` of the label ``t``."""
+    index = class_index(labels)
+
+    def of_label(option: Array | None) -> Array | None:
+        if option is None or option.ndim == 0:
+            return option
+        return jnp.take_along_axis(jnp.broadcast_to(option, logits.shape), index[..., None], axis=-1)[..., 0]
+
+    loss = poly_curve(label_margin(logits, labels), *map(of_label, curve))
+    return loss if class_weights is None else weigh(class_weights[index], loss)
 
 
 @one_residual
-def _expected_focal(
-    logits: Array, labels: Array, gamma: Array, class_weights: Array | None, smoothing: Array | None
+def _expected_loss(
+    logits: Array,
+    labels: Array,
+    curve: tuple[Array | None, ...],
+    class_weights: Array | None,
+    smoothing: Array | None,
 ) -> Array:
-    """``sum_c y_c w_c FL(z_c)`` of the label distribution ``y``; a masked class without mass counts 0."""
-    y = _distribution(labels, logits)
+    """``sum_c y_c w_c L(z_c)`` of the label distribution ``y``; a masked class without mass counts 0."""
+    y = label_distribution(labels, logits)
     if smoothing is not None:
         y = (1 - smoothing) * y + smoothing / logits.shape[-1]
     w = y if class_weights is None else y * class_weights.reshape((1,) * (y.ndim - 1) + (-1,))
-    z = softmax_margins(logits)
-    return jnp.sum(_times(w, focal_curve(z, gamma), z), axis=-1)
-
-
-def _times(w: Array, loss: Array, z: Array) -> Array:
-    """``w * loss``, and 0 for no weight on a masked class."""
-    return w * jnp.where((w == 0) & (z == -jnp.inf), 0, loss)
-
-
-def _distribution(labels: Array, logits: Array) -> Array:
-    if not is_hard(labels):
-        return jnp.where((labels >= 0) & (labels <= 1), labels, jnp.nan)
-    one_hot = jax.nn.one_hot(_index(labels), logits.shape[-1], dtype=logits.dtype)
-    return jnp.where(_in_range(labels, logits)[..., None], one_hot, jnp.nan)
-
-
-def _index(labels: Array) -> Array:
-    """Labels as int32, which holds any class whatever integer dtype they came in."""
-    return labels.astype(jnp.int32)
-
-
-def _in_range(labels: Array, logits: Array) -> Array:
-    return (labels >= 0) & (labels < logits.shape[-1])
+    return jnp.sum(weigh(w, poly_curve(softmax_margins(logits), *curve)), axis=-1)

@@ -14,11 +14,9 @@ import jax
 import numpy as np
 from mpmath import mp, mpf
 
-from parity_tests.cases import CASES, LossCase
+from parity_tests.cases import CASES, EPS, LossCase
 
 GAMMAS = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
-EPS = 2.0**-23
-SMALLEST_NORMAL = float(np.finfo(np.float32).smallest_normal)
 DIGITS = 90  # 1 - p_t is formed by subtraction in the textbook formula, and p_t may be 1 - 1e-38
 
 
@@ -51,48 +49,50 @@ def softmax_grid() -> tuple[np.ndarray, np.ndarray]:
 
 
 def worst_errors(case: LossCase) -> Iterator[Worst]:
-    """The largest errors of a hard-label loss, one result a gamma."""
-    logits, labels = softmax_grid() if case.by_row else sigmoid_grid()
-    if case.by_row:
+    """The largest errors of a loss over its grid, one result a gamma."""
+    logits, labels = sigmoid_grid() if case.over == "logit" else softmax_grid()
+    labels = labels.astype(case.example()[1].dtype)
+    if case.over == "row":
         m = np.abs(logits.astype(np.float64) - np.take_along_axis(logits, labels[:, None], 1)).max(-1)
     else:
         m = np.abs(logits.astype(np.float64))
-    gradient_of = jax.jit(jax.grad(lambda x, y, gamma: case.loss(x, y, gamma=gamma).sum()))
-    for gamma in np.float32(GAMMAS):
+    name, values = case.sweep
+    gradient_of = jax.jit(jax.grad(lambda x, y, gamma: case.loss(x, y, **{name: gamma}).sum()))
+    for gamma in np.float32(values):
         bound = 4 * EPS * (1 + (1 + float(gamma)) * m)
-        value = np.asarray(case.loss(logits, labels, gamma=gamma))
+        value = np.asarray(case.loss(logits, labels, **{name: gamma}))
         gradient = np.asarray(gradient_of(logits, labels, gamma))
         with mp.workdps(DIGITS):
-            right, right_gradient = _right(case, logits, labels, float(gamma))
+            right, right_gradient = _right(case, logits, labels, {name: float(gamma)})
             yield Worst(
                 case.id,
                 float(gamma),
-                _worst(value, right, bound),
-                _worst(gradient, right_gradient, bound[:, None] if case.by_row else bound),
+                _worst(value, right, bound, case.smallest),
+                _worst(gradient, right_gradient, bound[:, None] if case.over == "row" else bound, case.smallest),
             )
 
 
-def _right(case: LossCase, logits: np.ndarray, labels: np.ndarray, gamma: float) -> tuple[np.ndarray, np.ndarray]:
+def _right(case: LossCase, logits: np.ndarray, labels: np.ndarray, options: dict) -> tuple[np.ndarray, np.ndarray]:
     value = np.empty(len(logits), object)
     gradient = np.empty(logits.shape, object)
     for i, (x, y) in enumerate(zip(logits.astype(float), labels.tolist(), strict=True)):
-        value[i] = case.exact(x, y, gamma=gamma)
-        if case.by_row:
+        value[i] = case.exact(x, y, **options)
+        if case.over == "row":
             for j in range(x.size):
                 gradient[i, j] = mp.diff(
-                    lambda t, x=x, y=y, j=j: case.exact([*x[:j], t, *x[j + 1 :]], y, gamma=gamma), x[j]
+                    lambda t, x=x, y=y, j=j: case.exact([*x[:j], t, *x[j + 1 :]], y, **options), x[j]
                 )
         else:
-            gradient[i] = mp.diff(lambda t, y=y: case.exact(t, y, gamma=gamma), x)
+            gradient[i] = mp.diff(lambda t, y=y: case.exact(t, y, **options), x)
     return value, gradient
 
 
-def _worst(got: np.ndarray, right: np.ndarray, bound: np.ndarray) -> float:
+def _worst(got: np.ndarray, right: np.ndarray, bound: np.ndarray, smallest: float) -> float:
     """The largest relative error over the bound; infinite where a result is not finite or is too large to be right."""
     if not np.isfinite(got).all():
         return float("inf")
-    normal = np.array([abs(r) >= SMALLEST_NORMAL for r in right.ravel()]).reshape(right.shape)
-    if (np.abs(got[~normal]) > SMALLEST_NORMAL).any():
+    normal = np.array([abs(r) >= smallest for r in right.ravel()]).reshape(right.shape)
+    if (np.abs(got[~normal]) > smallest).any():
         return float("inf")
     bound = np.broadcast_to(bound, right.shape)[normal]
     errors = [abs(mpf(float(g)) - r) / abs(r) for g, r in zip(got[normal], right[normal], strict=True)]
@@ -100,8 +100,8 @@ def _worst(got: np.ndarray, right: np.ndarray, bound: np.ndarray) -> float:
 
 
 if __name__ == "__main__":
-    print(f"{'loss':16} {'gamma':>5} {'value':>7} {'gradient':>8}   (largest error over the bound)")
+    print(f"{'loss':20} {'gamma':>5} {'value':>7} {'gradient':>8}   (largest error over the bound)")
     for case in CASES:
-        if not case.id.endswith("_soft"):
+        if case.any_size:
             for worst in worst_errors(case):
-                print(f"{worst.case:16} {worst.gamma:5.1f} {worst.value:7.3f} {worst.gradient:8.3f}")
+                print(f"{worst.case:20} {worst.gamma:5.1f} {worst.value:7.3f} {worst.gradient:8.3f}")

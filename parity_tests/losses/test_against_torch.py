@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from parity_tests.cases import CASES, variants_of
+from parity_tests.cases import BY_ID, CASES, variants_of
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch")
 import torchref  # noqa: E402
@@ -15,7 +15,9 @@ RTOL = 1e-12
 def torch_value_and_gradient(case, logits, labels, options, cotangent):
     x = torch.tensor(logits, requires_grad=True)
     options = {name: torch.tensor(o) if isinstance(o, np.ndarray) else o for name, o in options.items()}
-    loss = getattr(torchref, case.name)(x, torch.tensor(labels), **options)
+    state = () if case.state is None else (jax.tree.map(lambda leaf: torch.tensor(np.asarray(leaf)), case.state),)
+    loss = getattr(torchref, case.name)(x, torch.tensor(labels), *state, **options)
+    loss = loss[0] if state else loss
     (loss * torch.tensor(np.broadcast_to(cotangent, loss.shape).copy())).sum().backward()
     return loss.detach().numpy(), x.grad.numpy()
 
@@ -38,15 +40,15 @@ def test_each_element(case, options):
     check(case, logits, labels, options, cotangent)
 
 
-@pytest.mark.parametrize(
-    "extra", [{}, {"where": True}, {"weights": True}, {"where": True, "weights": True}], ids="-".join
-)
+@pytest.mark.parametrize("extra", [(), ("where",), ("weights",), ("where", "weights")], ids="-".join)
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
-@pytest.mark.parametrize(("case", "options"), variants_of())
-def test_reductions(case, options, reduction, extra):
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_reductions(case, reduction, extra):
     rng = np.random.default_rng(2)
-    drawn = {"where": rng.uniform(size=case.shape) < 0.6, "weights": rng.uniform(0.5, 2.0, size=case.shape)}
+    where = rng.uniform(size=case.where_shape(case.logits_shape)) < 0.6
+    drawn = {"where": where, "weights": rng.uniform(0.5, 2.0, size=case.shape)}
     logits, labels = case.example()
+    options = case.variants[-1]
     check(case, logits, labels, {**options, **{name: drawn[name] for name in extra}, "reduction": reduction})
 
 
@@ -57,18 +59,17 @@ def test_normalizer(case, normalizer):
 
 
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
-@pytest.mark.parametrize("options", next(c for c in CASES if c.id == "softmax_focal").variants, ids="-".join)
-def test_ignored_labels(options, reduction):
-    case = next(case for case in CASES if case.id == "softmax_focal")
+@pytest.mark.parametrize(("case", "options"), variants_of(tuple(case for case in CASES if case.classes)))
+def test_ignored_labels(case, options, reduction):
     logits, labels = case.example()
-    labels[[0, 2]] = -100
+    labels.flat[::2] = -100
     check(case, logits, labels, {**options, "ignore_index": -100, "reduction": reduction})
 
 
 @pytest.mark.parametrize("axis", [0, 1, -3])
 @pytest.mark.parametrize("soft", [False, True], ids=["hard", "soft"])
 def test_class_axis(axis, soft):
-    case = next(case for case in CASES if case.id == "softmax_focal")
+    case = BY_ID["softmax_focal"]
     rng = np.random.default_rng(3)
     logits = rng.normal(size=(2, 3, 4))
     rows = np.delete(logits.shape, axis)

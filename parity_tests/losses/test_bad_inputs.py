@@ -73,7 +73,7 @@ def test_message_inside_jit(loss, logits, labels, options, message):
 def test_dropped_labels_are_not_checked(case):
     logits, labels = case.example()
     labels[0] = 99
-    where = np.ones(case.shape, bool)
+    where = np.ones(case.where_shape(case.logits_shape), bool)
     where[0] = False
     assert np.isfinite(case.loss(logits, labels, where=where)).all()
     with pytest.raises(ValueError, match=r"got labels\[0"):

@@ -7,9 +7,8 @@ import pytest
 from mpmath import mp
 
 import jaxfocal as jf
-from parity_tests.cases import ALPHAS, CASES, CLASS_WEIGHTS
+from parity_tests.cases import BY_ID, CASES
 
-ARGUMENTS = {"gamma": 1.5, "alpha": ALPHAS, "class_weights": CLASS_WEIGHTS + 0.1, "label_smoothing": 0.1}
 STEP = 1e-5  # the error of a central difference is about STEP**2 times the third derivative
 
 
@@ -19,7 +18,8 @@ def test_both_orders_in_both_modes(case):
     logits, labels = case.example()
     rng = np.random.default_rng(1)
     weights = rng.uniform(0.5, 2, size=case.shape)
-    at = {"logits": logits, "weights": weights, **{name: ARGUMENTS.get(name, labels) for name in case.differentiable}}
+    at = {"logits": logits, "weights": weights, **case.differentiable}
+    at |= {"labels": labels} if "labels" in at else {}
     at = {name: jnp.asarray(value) for name, value in at.items()}
     direction = {name: jnp.asarray(rng.normal(size=np.shape(value))) for name, value in at.items()}
 
@@ -58,7 +58,7 @@ def test_curvature_keeps_its_digits(label, gamma):
     """The second derivative from z = -40 to 40, at 0 too, where a kink in the formula would show."""
     x = np.array([-40.0, -30.0, -17.0, -8.0, -1.0, 0.0, 1.0, 8.0, 17.0, 30.0, 40.0])
     got = jax.vmap(jax.grad(jax.grad(lambda x: jf.sigmoid_focal_loss(x, jnp.array(label), gamma=gamma))))(x)
-    exact = next(case for case in CASES if case.id == "sigmoid_focal").exact
+    exact = BY_ID["sigmoid_focal"].exact
     with mp.workdps(60):
         right = [float(mp.diff(lambda t: exact(t, label, gamma=gamma), float(v), 2)) for v in x]
     np.testing.assert_allclose(got, right, rtol=1e-12)
@@ -67,7 +67,7 @@ def test_curvature_keeps_its_digits(label, gamma):
 def test_third_derivative():
     x = np.array([-3.0, 0.0, 2.5])
     third = jax.grad(jax.grad(jax.grad(lambda x: jf.sigmoid_focal_loss(x, jnp.array(1), gamma=1.5))))
-    exact = next(case for case in CASES if case.id == "sigmoid_focal").exact
+    exact = BY_ID["sigmoid_focal"].exact
     with mp.workdps(60):
         right = [float(mp.diff(lambda t: exact(t, 1, gamma=1.5), float(v), 3)) for v in x]
     np.testing.assert_allclose(jax.vmap(third)(x), right, rtol=1e-12)

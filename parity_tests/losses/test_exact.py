@@ -8,12 +8,13 @@ from mpmath import mp
 from parity_tests.cases import LossCase, variants_of
 
 RTOL = 1e-13
+PER_CLASS = ("class_weights", "counts")
 
 
 def exact_elements(case: LossCase, logits, labels, options):
     """Value and gradient of every element, the options taken at its place."""
     spread = {
-        name: np.broadcast_to(option, logits.shape) if np.ndim(option) and name != "class_weights" else option
+        name: np.broadcast_to(option, logits.shape) if np.ndim(option) and name not in PER_CLASS else option
         for name, option in options.items()
     }
     value, gradient = np.empty(case.shape), np.empty(logits.shape)
@@ -21,10 +22,10 @@ def exact_elements(case: LossCase, logits, labels, options):
         label = labels[at].tolist()
         here = {name: o[at].tolist() if np.shape(o) == logits.shape else o for name, o in spread.items()}
 
-        def loss(*x, label=label, here=here):
-            return case.exact(x if case.by_row else x[0], label, **here)
+        def loss(*x, shape=logits[at].shape, label=label, here=here):
+            return case.exact(np.reshape(x, shape).tolist(), label, **here)
 
-        x = tuple(np.atleast_1d(logits[at]).tolist())
+        x = tuple(np.ravel(logits[at]).tolist())
         value[at] = float(loss(*x))
         steps = np.eye(len(x), dtype=int)
         gradient[at] = np.reshape(

@@ -17,19 +17,21 @@ by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_value_and_both_derivatives_are_finite(case, dtype):
     rng = np.random.default_rng(0)
-    logits = rng.choice(EXTREMES, size=(50, 5)).astype(dtype)
+    logits = rng.choice(EXTREMES, size=(50, *case.logits_shape[1:])).astype(dtype)
     labels = np.stack([case.labels(rng)[0] for _ in range(50)])
     labels = labels.astype(dtype) if labels.dtype.kind == "f" else labels
 
-    def total(x, gamma):
-        return case.loss(x, labels, gamma=gamma, reduction="sum")
+    name, values = case.sweep or ("weights", (1.0,))
 
-    def curvature(x, gamma):
-        return jax.grad(lambda x: jax.grad(total)(x, gamma).sum())(x)
+    def total(x, option):
+        return case.loss(x, labels, **{name: option}, reduction="sum")
 
-    functions = jax.jit(lambda x, gamma: (*jax.value_and_grad(total, argnums=(0, 1))(x, gamma), curvature(x, gamma)))
-    for gamma in GAMMAS:
-        for result in jax.tree.leaves(functions(logits, jnp.asarray(gamma, dtype))):
+    def curvature(x, option):
+        return jax.grad(lambda x: jax.grad(total)(x, option).sum())(x)
+
+    functions = jax.jit(lambda x, o: (*jax.value_and_grad(total, argnums=(0, 1))(x, o), curvature(x, o)))
+    for value in values:
+        for result in jax.tree.leaves(functions(logits, jnp.asarray(value, dtype))):
             assert np.isfinite(result).all()
 
 
@@ -45,19 +47,18 @@ def test_infinite_binary_logits(gamma):
 @by_case
 def test_nan_stays_in_its_element(case):
     logits, labels = case.example()
-    logits[1, 2] = np.nan
-    values, gradient = (
-        jax.vmap(jax.value_and_grad(case.loss))(logits, labels)
-        if case.by_row
-        else (
-            case.loss(logits, labels),
-            jax.grad(lambda x: case.loss(x, labels).sum())(logits),
-        )
-    )
-    expected = np.zeros(logits.shape, bool)
-    expected[(1,) if case.by_row else (1, 2)] = True
-    np.testing.assert_array_equal(np.isnan(gradient), expected)
-    np.testing.assert_array_equal(np.isnan(values), expected.any(-1) if case.by_row else expected)
+    at = (1, 2) if case.over == "logit" else (1,)
+    logits[at] = np.nan
+
+    def loss(x):
+        values = case.loss(x, labels)
+        return values.sum(), values
+
+    gradient, values = jax.grad(loss, has_aux=True)(logits)
+    for result in (gradient, values):
+        expected = np.zeros(result.shape, bool)
+        expected[at] = True
+        np.testing.assert_array_equal(np.isnan(result), expected)
 
 
 @pytest.mark.parametrize("soft", [False, True], ids=["hard", "soft"])

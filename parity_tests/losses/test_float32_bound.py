@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 import jaxfocal as jf
-from parity_tests.cases import CASES
-from parity_tests.losses.float32_error import EPS, GAMMAS, SMALLEST_NORMAL, worst_errors
+from parity_tests.cases import CASES, EPS, SMALLEST_NORMAL, variants_of
+from parity_tests.losses.float32_error import GAMMAS, worst_errors
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.id.endswith("_soft")], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", [case for case in CASES if case.any_size], ids=lambda case: case.id)
 def test_within_the_bound(case):
     for worst in worst_errors(case):
         assert worst.value <= 1, worst
@@ -30,3 +30,25 @@ def test_within_the_bound_everywhere(span):
         for got, right in zip(function(z, gamma), function(np.float64(z), np.float64(gamma)), strict=True):
             normal = np.abs(right) >= SMALLEST_NORMAL
             assert (np.abs(np.float64(got) - right)[normal] <= (bound * np.abs(right))[normal]).all()
+
+
+@pytest.mark.parametrize(("case", "options"), variants_of())
+def test_ordinary_logits(case, options):
+    """Every loss and every option: float32 against float64 at the same logits."""
+
+    def value_and_gradient(x, y, options):
+        def loss(x):
+            values = case.loss(x, y, **options)
+            return values.sum(), values
+
+        return jax.tree.map(np.float64, jax.jit(jax.grad(loss, has_aux=True))(x)[::-1])
+
+    logits, labels = (np.float32(a) if a.dtype.kind == "f" else a for a in case.example())
+    options32 = {name: np.float32(option) for name, option in options.items()}
+    options64 = {name: np.float64(option) for name, option in options32.items()}
+    got = value_and_gradient(logits, labels, options32)
+    labels64 = np.float64(labels) if labels.dtype.kind == "f" else labels
+    right = value_and_gradient(np.float64(logits), labels64, options64)
+    relative, absolute = case.float32_tolerance(np.float64(logits), labels, np.max(options.get("gamma", 2.0)))
+    assert (np.abs(got[0] - right[0]) <= relative * np.abs(right[0]) + absolute).all()
+    assert np.abs(got[1] - right[1]).max() <= np.max(relative) * np.abs(right[1]).max() + absolute

@@ -8,7 +8,8 @@ import pytest
 from mpmath import mp
 
 import jaxfocal as jf
-from parity_tests.cases import CASES, CLASS_WEIGHTS
+from parity_tests.cases import CASES
+from parity_tests.cases.softmax import CLASS_WEIGHTS
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch and torchvision")
 F = torch.nn.functional

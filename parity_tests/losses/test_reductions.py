@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import jaxfocal as jf
-from parity_tests.cases import CASES, CLASS_WEIGHTS
+from parity_tests.cases import BY_ID, CASES
+from parity_tests.cases.softmax import CLASS_WEIGHTS
 
 by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 
@@ -31,11 +32,23 @@ def test_weights_multiply(case):
 
 @by_case
 def test_where_drops(case, mask):
+    """As if the dropped elements were not there."""
     logits, labels = case.example()
-    plain = np.asarray(case.loss(logits, labels))
-    np.testing.assert_array_equal(case.loss(logits, labels, where=mask), np.where(mask, plain, 0))
-    np.testing.assert_allclose(case.loss(logits, labels, where=mask, reduction="sum"), plain[mask].sum(), rtol=1e-14)
-    np.testing.assert_allclose(case.loss(logits, labels, where=mask, reduction="mean"), plain[mask].mean(), rtol=1e-14)
+    where = case.as_where(mask)
+    if case.local:
+        np.testing.assert_allclose(
+            case.loss(logits, labels, where=where), np.where(mask, case.loss(logits, labels), 0), rtol=1e-14
+        )
+    if case.over == "logit" and not case.local:  # a whole row, so that what is left is still an array
+        mask = where = np.repeat(mask[:, :1], mask.shape[1], axis=1)
+        rest = mask[:, 0]
+    else:
+        rest = mask
+    plain = np.asarray(case.loss(logits[rest], labels[rest]))
+    for reduction, expected in (("none", plain.ravel()), ("sum", plain.sum()), ("mean", plain.mean())):
+        got = case.loss(logits, labels, where=where, reduction=reduction)
+        got = got[mask] if reduction == "none" else got
+        np.testing.assert_allclose(got, expected, rtol=1e-14)
 
 
 @by_case
@@ -44,16 +57,17 @@ def test_nothing_leaves_a_dropped_element(case, mask, poison):
     """Neither its logits nor its label nor its weight reach a value or a gradient, of any argument."""
     logits, labels = case.example()
     weights = np.ones(case.shape)
-    row_mask = mask if logits.ndim == mask.ndim else mask[:, None]
-    bad_logits = np.where(row_mask, logits, poison)
-    bad_labels = np.where(mask if labels.ndim == mask.ndim else row_mask, labels, -7)
+    bad_logits = np.where(case.like_logits(mask), logits, poison)
+    bad_labels = np.where(mask.reshape(mask.shape + (1,) * (labels.ndim - mask.ndim)), labels, -7)
     bad_weights = np.where(mask, weights, poison)
+    name, (*_, option) = case.sweep or ("normalizer", (1.0,))
 
-    def loss(x, y, w, gamma):
-        return case.loss(x, y, where=mask, weights=w, gamma=gamma, reduction="mean")
+    def loss(x, y, w, option):
+        reduction = "sum" if name == "normalizer" else "mean"
+        return case.loss(x, y, where=case.as_where(mask), weights=w, **{name: option}, reduction=reduction)
 
-    clean = jax.value_and_grad(loss, argnums=(0, 2, 3))(logits, labels, weights, 2.0)
-    poisoned = jax.value_and_grad(loss, argnums=(0, 2, 3))(bad_logits, bad_labels, bad_weights, 2.0)
+    clean = jax.value_and_grad(loss, argnums=(0, 2, 3))(logits, labels, weights, option)
+    poisoned = jax.value_and_grad(loss, argnums=(0, 2, 3))(bad_logits, bad_labels, bad_weights, option)
     jax.tree.map(np.testing.assert_array_equal, poisoned, clean)
 
 
@@ -66,7 +80,7 @@ def test_nothing_kept_is_zero(case, jit):
         return case.loss(x, labels, where=where, reduction="mean")
 
     function = jax.value_and_grad(loss)
-    value, gradient = (jax.jit(function) if jit else function)(logits, np.zeros(case.shape, bool))
+    value, gradient = (jax.jit(function) if jit else function)(logits, np.zeros(case.where_shape(logits.shape), bool))
     assert value == 0
     assert not np.any(gradient)
 
@@ -83,10 +97,13 @@ def test_normalizer(case, normalizer, divisor):
 @by_case
 def test_where_and_weights_broadcast(case):
     logits, labels = case.example()
-    where, weights = np.array([True, False, True, True]), np.array([1.0, 2.0, 0.5, 3.0])
-    if not case.by_row:
-        where, weights = where[:, None], weights[:, None]
-    full = {"where": np.broadcast_to(where, case.shape), "weights": np.broadcast_to(weights, case.shape)}
+    row = np.arange(len(logits))
+    where = row.reshape((-1,) + (1,) * (len(case.where_shape(logits.shape)) - 1)) != 1
+    weights = 0.5 + row.reshape((-1,) + (1,) * (len(case.shape) - 1))
+    full = {
+        "where": np.broadcast_to(where, case.where_shape(logits.shape)),
+        "weights": np.broadcast_to(weights, case.shape),
+    }
     for reduction in ("none", "sum", "mean"):
         np.testing.assert_array_equal(
             case.loss(logits, labels, where=where, weights=weights, reduction=reduction),
@@ -95,8 +112,7 @@ def test_where_and_weights_broadcast(case):
 
 
 def test_ignored_label_is_where():
-    case = next(case for case in CASES if case.id == "softmax_focal")
-    logits, labels = case.example()
+    logits, labels = BY_ID["softmax_focal"].example()
     where = np.array([True, False, True, True])
     ignored = np.where(where, labels, 255)
     for reduction in ("none", "sum", "mean"):
@@ -123,7 +139,7 @@ def test_mean_under_shard_map_is_a_sum_with_a_shared_normalizer(case):
     rows = jax.P("data")
 
     def local(x, y):
-        count = jax.lax.psum(jnp.float64(np.prod(x.shape[:-1] if case.by_row else x.shape)), "data")
+        count = jax.lax.psum(jnp.float64(np.prod(case.loss_shape(x.shape))), "data")
         return jax.lax.psum(case.loss(x, y, reduction="sum", normalizer=count), "data")
 
     mapped = jax.shard_map(local, mesh=mesh, in_specs=(rows, rows), out_specs=jax.P())

@@ -37,15 +37,15 @@ def test_vmap_over_examples(case):
         jax.tree.map(lambda a, b, i=i: np.testing.assert_allclose(a[i], b, rtol=1e-13, atol=1e-15), mapped, expected)
 
 
-@by_case
-def test_vmap_over_gamma(case):
+@pytest.mark.parametrize("case", [case for case in CASES if case.sweep], ids=lambda case: case.id)
+def test_vmap_over_a_hyperparameter(case):
     logits, labels = case.example()
-    gammas = np.array([0.0, 0.5, 2.0])
-    mapped = jax.vmap(lambda gamma: case.loss(logits, labels, gamma=gamma))(gammas)
-    np.testing.assert_allclose(mapped, [case.loss(logits, labels, gamma=gamma) for gamma in gammas], rtol=1e-13)
+    name, values = case.sweep
+    mapped = jax.vmap(lambda value: case.loss(logits, labels, **{name: value}))(np.array(values))
+    np.testing.assert_allclose(mapped, [case.loss(logits, labels, **{name: value}) for value in values], rtol=1e-13)
 
 
-@by_case
+@pytest.mark.parametrize("case", [case for case in CASES if case.local], ids=lambda case: case.id)
 def test_remat_and_scan(case):
     logits, labels = case.example()
 
@@ -53,7 +53,7 @@ def test_remat_and_scan(case):
         return case.loss(x, labels, reduction="sum")
 
     def scanned(x):
-        body = jax.checkpoint(lambda total, row: (total + case.loss(row[0], row[1], reduction="sum"), None))
+        body = jax.checkpoint(lambda total, row: (total + case.loss(row[0][None], row[1][None], reduction="sum"), None))
         return jax.lax.scan(body, jnp.zeros(()), (x, jnp.asarray(labels)))[0]
 
     np.testing.assert_allclose(jax.grad(scanned)(logits), jax.grad(loss)(logits), rtol=1e-13)
@@ -65,7 +65,8 @@ def test_lists_and_numpy_arrays(case):
     expected = case.loss(jnp.asarray(logits), jnp.asarray(labels))
     np.testing.assert_array_equal(case.loss(logits, labels), expected)
     np.testing.assert_array_equal(case.loss(logits.tolist(), labels.tolist()), expected)
-    mask = np.arange(int(np.prod(case.shape))).reshape(case.shape) % 2 == 0
+    shape = case.where_shape(logits.shape)
+    mask = np.arange(int(np.prod(shape))).reshape(shape) % 2 == 0
     np.testing.assert_array_equal(case.loss(logits, labels, where=mask.tolist()), case.loss(logits, labels, where=mask))
 
 
@@ -73,7 +74,7 @@ def test_lists_and_numpy_arrays(case):
 @pytest.mark.parametrize("shape", [(0, 5), (2, 0, 5)])
 def test_no_examples(case, shape):
     logits = np.zeros(shape)
-    labels = np.zeros(shape[:-1] if case.by_row else shape, np.int32)
-    assert case.loss(logits, labels).shape == labels.shape
+    labels = np.zeros(shape if case.example()[1].shape == case.logits_shape else shape[:-1], case.example()[1].dtype)
+    assert case.loss(logits, labels).shape == case.loss_shape(shape)
     assert case.loss(logits, labels, reduction="mean") == 0
     assert jax.grad(lambda x: case.loss(x, labels, reduction="mean"))(logits).shape == shape

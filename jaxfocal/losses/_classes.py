@@ -1,0 +1,60 @@
+"""Logits and labels of mutually exclusive classes in one form: checked, classes last, dropped rows out."""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+from jaxtyping import Float, Int
+
+from ._checks import check_axis, check_class_labels, is_hard
+from ._margin import softmax_margin
+from ._reduce import Reduction, keep
+
+
+def class_rows(
+    logits: Float[Array, "*n"],
+    labels: ArrayLike,
+    *,
+    axis: int,
+    ignore_index: int | None,
+    where: ArrayLike | None,
+    weights: ArrayLike | None,
+    reduction: str,
+    normalizer: ArrayLike | None,
+    soft: bool = True,
+) -> tuple[Float[Array, "*rows c"], Array, Reduction]:
+    """Logits ``(*rows, c)``, labels ``(*rows)`` or ``(*rows, c)``, and the reduction of ``(*rows)``, ignored rows out.
+
+    ``soft=False`` refuses float labels. Labels of dropped rows are 0.
+    """
+    axis = check_axis(axis, logits.shape)
+    reduced = Reduction(logits.shape[:axis] + logits.shape[axis + 1 :], where, weights, reduction, normalizer)
+    labels = check_class_labels(labels, logits, axis, ignore_index, where, soft=soft)
+    labels = labels if is_hard(labels) else jnp.moveaxis(labels, axis, -1)
+    if ignore_index is not None:
+        reduced = reduced.drop(labels == ignore_index)
+    return jnp.moveaxis(logits, axis, -1), keep(labels, reduced.mask), reduced
+
+
+def class_index(labels: Int[Array, "*n"]) -> Int[Array, "*n"]:
+    """Labels as int32, which holds any class whatever integer dtype they came in."""
+    return labels.astype(jnp.int32)
+
+
+def label_margin(logits: Float[Array, "*n c"], labels: Int[Array, "*n"]) -> Float[Array, "*n"]:
+    """The margin of the label's class; NaN, in the row's gradient too, for a label that is no class."""
+    # a factor, not a select: through the chain rule it marks the whole row of the gradient
+    one_or_nan = jnp.where(_is_class(labels, logits), 1, jnp.nan).astype(logits.dtype)
+    return softmax_margin(logits, class_index(labels)) * one_or_nan
+
+
+def label_distribution(labels: Array, logits: Float[Array, "*n c"]) -> Float[Array, "*n c"]:
+    """Soft labels as they are, integer labels one-hot; NaN where they are out of range."""
+    if not is_hard(labels):
+        return jnp.where((labels >= 0) & (labels <= 1), labels, jnp.nan)
+    one_hot = jax.nn.one_hot(class_index(labels), logits.shape[-1], dtype=logits.dtype)
+    return jnp.where(_is_class(labels, logits)[..., None], one_hot, jnp.nan)
+
+
+def _is_class(labels: Array, logits: Array) -> Array:
+    return (labels >= 0) & (labels < logits.shape[-1])
