@@ -181,16 +181,17 @@ def _softmax_loss(
 ) -> Array:
     logits = check_logits(logits)
     last, labels, reduced = class_rows(logits, labels, axis=axis, **rows)
-    curve = (_classes_last(check_gamma(gamma, logits), axis),)
-    curve += (None if epsilon is None else _classes_last(check_option("epsilon", epsilon, logits, FINITE), axis),)
+    gamma = _classes_last(check_gamma(gamma, logits), axis)
+    if epsilon is not None:
+        epsilon = _classes_last(check_option("epsilon", epsilon, logits, FINITE), axis)
     class_weights = check_class_weights(class_weights, logits, axis)
     smoothing = check_label_smoothing(label_smoothing, logits)
 
     hard = is_hard(labels)
     if hard and smoothing is None:
-        loss = _label_loss(last, reduced.mask, labels, curve, class_weights)
+        loss = _label_loss(last, reduced.mask, labels, gamma, epsilon, class_weights)
     else:
-        loss = _expected_loss(last, reduced.mask, labels, curve, class_weights, smoothing)
+        loss = _expected_loss(last, reduced.mask, labels, gamma, epsilon, class_weights, smoothing)
     return reduced(loss, class_weights[class_index(labels)] if hard and class_weights is not None else None)
 
 
@@ -199,16 +200,19 @@ def _classes_last(option: Array, axis: int) -> Array:
 
 
 @one_residual
-def _label_loss(logits: Array, labels: Array, curve: tuple[Array | None, ...], class_weights: Array | None) -> Array:
+def _label_loss(
+    logits: Array, labels: Array, gamma: Array, epsilon: Array | None, class_weights: Array | None
+) -> Array:
     """``w_t L(z_t)`` of the label ``t``."""
     index = class_index(labels)
 
-    def of_label(option: Array | None) -> Array | None:
-        if option is None or option.ndim == 0:
+    def of_label(option: Array) -> Array:
+        if option.ndim == 0:
             return option
         return jnp.take_along_axis(jnp.broadcast_to(option, logits.shape), index[..., None], axis=-1)[..., 0]
 
-    loss = poly_curve(label_margin(logits, labels), *map(of_label, curve))
+    z = label_margin(logits, labels)
+    loss = poly_curve(z, of_label(gamma), None if epsilon is None else of_label(epsilon))
     return loss if class_weights is None else weigh(class_weights[index], loss)
 
 
@@ -216,7 +220,8 @@ def _label_loss(logits: Array, labels: Array, curve: tuple[Array | None, ...], c
 def _expected_loss(
     logits: Array,
     labels: Array,
-    curve: tuple[Array | None, ...],
+    gamma: Array,
+    epsilon: Array | None,
     class_weights: Array | None,
     smoothing: Array | None,
 ) -> Array:
@@ -225,4 +230,4 @@ def _expected_loss(
     if smoothing is not None:
         y = (1 - smoothing) * y + smoothing / logits.shape[-1]
     w = y if class_weights is None else y * class_weights.reshape((1,) * (y.ndim - 1) + (-1,))
-    return jnp.sum(weigh(w, poly_curve(softmax_margins(logits), *curve)), axis=-1)
+    return jnp.sum(weigh(w, poly_curve(softmax_margins(logits), gamma, epsilon)), axis=-1)
