@@ -80,8 +80,9 @@ def _asymmetric(logits: Array, labels: Array, gamma_pos: Array, gamma_neg: Array
 
 def _shifted_curve(logits: Array, gamma: Array, shift: Array) -> Array:
     """``-p_m**gamma * log(1 - p_m)``, ``p_m = max(p - shift, 0)``; ``1 - p_m`` is ``1 - p + shift``, a sum."""
-    p, _, _, r, _ = odds(logits)
-    p_m = jnp.maximum(p - shift, 0)
+    p, q, _, r, _ = odds(logits)
+    p_m = jnp.maximum(jnp.where(q == 0, 1, p) - shift, 0)  # no slope is left there to multiply an infinite logarithm
     small = p_m <= 0.5
     log = jnp.where(small, jnp.log1p(-jnp.where(small, p_m, 0)), jnp.logaddexp(-r, jnp.log(shift)))
-    return jnp.where(logits == jnp.inf, jnp.where(shift == 0, jnp.inf, -log), -log * abs_power(p_m, gamma))
+    unbounded = jnp.where((logits == jnp.inf) & (shift == 0), jnp.inf, 0)  # added, so that the slope there stays
+    return -log * abs_power(p_m, gamma) + unbounded
