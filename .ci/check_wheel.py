@@ -18,7 +18,7 @@ loss = jf.softmax_focal_loss(jnp.zeros((2, 3)), jnp.array([0, 2]), reduction="me
 assert abs(float(loss) - (2 / 3) ** 2 * float(jnp.log(3.0))) < 1e-6
 
 packaged = {str(path) for path in files("jaxfocal")}
-assert {"jaxfocal/py.typed", "torchref/py.typed", "torchref/losses.py"} <= packaged, packaged
+assert {"jaxfocal/py.typed", "torchref/py.typed", "torchref/losses/__init__.py"} <= packaged, packaged
 tops = {path.split("/")[0] for path in packaged if path.endswith(".py")}
 assert tops == {"jaxfocal", "torchref"}, f"the wheel holds {tops}"
 
@@ -34,4 +34,5 @@ def says(command: list[str], status: int, message: str) -> None:
 binaries = Path(sys.executable).parent
 says([sys.executable, "-c", "import torchref"], 1, "torchref needs PyTorch: pip install 'jaxfocal[torch]'")
 says([str(binaries / "jaxfocal"), "train", "two-model"], 2, "pip install 'jaxfocal[train]'")
+says([str(binaries / "jaxfocal"), "figures"], 2, "jaxfocal figures needs matplotlib")
 print("the wheel works: jaxfocal", jf.__version__, "on JAX", jax.__version__, "and Python", sys.version.split()[0])

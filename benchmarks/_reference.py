@@ -30,3 +30,16 @@ def softmax_focal_mean(logits: np.ndarray, labels: np.ndarray, gamma: float) -> 
     p[rows, labels] = -p_wrong
     slope = p_wrong**gamma * (1 + gamma * p_label * cross_entropy / p_wrong)
     return {"value": np.mean(p_wrong**gamma * cross_entropy), "gradient": slope[:, None] * p / len(labels)}
+
+
+def dice_mean(logits: np.ndarray, labels: np.ndarray, smooth: float) -> Outputs:
+    """The mean over images and classes; labels are classes, all but the first and last axes of the logits pixels."""
+    x = logits.astype(np.float64).reshape(len(logits), -1, logits.shape[-1])
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    p = e / np.sum(e, axis=-1, keepdims=True)
+    t = labels.reshape(len(logits), -1, 1) == np.arange(logits.shape[-1])
+    overlap, sizes = np.sum(p * t, axis=1, keepdims=True), np.sum(p + t, axis=1, keepdims=True) + smooth
+    loss = (sizes - smooth - 2 * overlap) / sizes
+    by_p = (1 - 2 * t - loss) / sizes / (len(logits) * logits.shape[-1])
+    gradient = p * (by_p - np.sum(p * by_p, axis=-1, keepdims=True))
+    return {"value": np.mean(loss), "gradient": gradient.reshape(logits.shape)}

@@ -4,11 +4,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from . import __version__
 from .recipes._two_model_config import TwoModelConfig
 
+COMMANDS = ("train", "figures")
 TRAIN_EXTRA = {"matplotlib": "matplotlib", "rich": "rich", "sklearn": "scikit-learn", "tyro": "tyro"}
 
 
@@ -27,7 +28,8 @@ def main(args: Sequence[str] | None = None) -> int:
         package = TRAIN_EXTRA.get((error.name or "").partition(".")[0])
         if package is None:
             raise
-        return _fail(f"jaxfocal train needs {package}, which is not installed: pip install 'jaxfocal[train]'")
+        command = " ".join(["jaxfocal", *(name for name in args[:1] if name in COMMANDS)])
+        return _fail(f"{command} needs {package}, which is not installed: pip install 'jaxfocal[train]'")
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -65,7 +67,35 @@ class TwoModel(TwoModelConfig):
         return 0
 
 
-def _parse(args: Sequence[str]) -> Any:
+@dataclass(frozen=True)
+class Figures:
+    """Draw the losses, the gradients by which they weigh examples, and the class weights.
+
+    Writes focal_curves.png, weighting.png and class_weights.png.
+    """
+
+    out: Path = Path("runs/figures")
+    """Folder for the files; made if need be."""
+
+    def run(self) -> int:
+        """Draw and return the exit status."""
+        from .recipes import figures
+
+        try:
+            figures.main(self.out)
+        except OSError as error:
+            return _fail(error)
+        return 0
+
+
+class Command(Protocol):
+    """What the options on the command line ask for."""
+
+    def run(self) -> int:
+        """Do it and return the exit status."""
+
+
+def _parse(args: Sequence[str]) -> Command:
     """The options of the chosen command; for unreadable ones tyro says why and exits with status 2."""
     import tyro
     from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixes, Suppress, subcommand
@@ -78,14 +108,18 @@ def _parse(args: Sequence[str]) -> Any:
 
         recipe: Annotated[TwoModel, subcommand("two-model")] | nothing
 
-    command: Any = Annotated[Train, subcommand("train")] | nothing
+        def run(self) -> int:
+            assert self.recipe is not None  # tyro insists on one
+            return self.recipe.run()
+
+    commands: Any = Annotated[Train, subcommand("train")] | Annotated[Figures, subcommand("figures")]
     return tyro.cli(
-        command,
+        commands,
         args=args,
         prog="jaxfocal",
         description="Focal losses and multi-model updates for JAX. jaxfocal --version prints the version.",
         config=(FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixes),
-    ).recipe
+    )
 
 
 def _fail(message: object) -> int:

@@ -13,6 +13,8 @@ import jaxfocal
 from jaxfocal import cli
 from jaxfocal.recipes import _progress, two_model
 
+FIGURES = ["focal_curves.png", "weighting.png", "class_weights.png"]
+
 
 def command(*args: str) -> list[str]:
     return [sys.executable, "-m", "jaxfocal", *args]
@@ -37,7 +39,13 @@ def test_version(capsys):
 
 def test_help_names_every_option(capsys):
     assert exit_status("--help") == 0
-    assert "train" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "train" in text
+    assert "figures" in text
+    assert exit_status("figures", "--help") == 0
+    text = capsys.readouterr().out
+    assert "--out PATH" in text
+    assert "runs/figures" in text
     assert exit_status("train", "--help") == 0
     assert "two-model" in capsys.readouterr().out
     assert exit_status("train", "two-model", "--help") == 0
@@ -108,11 +116,20 @@ def test_bad_options_give_one_message_and_status_2(tmp_path, monkeypatch, capsys
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("args", [[], ["train"], ["trian"], ["train", "two"]])
-def test_a_command_that_is_none_gives_status_2(capsys, args):
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ([], "{train, figures}"),
+        (["train"], "{two-model}"),
+        (["trian"], "Available subcommands: train, figures"),
+        (["train", "two"], "two-model"),
+        (["figures", "two-model"], "Unrecognized options: two-model"),
+    ],
+)
+def test_a_command_that_is_none_gives_status_2(capsys, args, expected):
     assert exit_status(*args) == 2
     message = capsys.readouterr().err
-    assert "train" in message or "two-model" in message
+    assert expected in message
     assert "Traceback" not in message
 
 
@@ -133,6 +150,24 @@ def test_out_that_cannot_be_written_is_said_before_training(tmp_path, monkeypatc
     assert message == f"error: out must be a folder that can be written, got '{out}' (Not a directory)\n"
 
 
+def test_figures_say_where_they_are(tmp_path, capsys):
+    out = tmp_path / "new" / "figures"
+    assert exit_status("figures", "--out", str(out)) == 0
+    printed, message = capsys.readouterr()
+    assert message == ""
+    assert printed.splitlines() == [f"wrote {out / name}" for name in FIGURES]
+    assert sorted(path.name for path in out.iterdir()) == sorted(FIGURES)
+
+
+def test_figures_that_cannot_be_written(tmp_path, capsys):
+    out = tmp_path / "file" / "figures"
+    out.parent.touch()
+    assert exit_status("figures", "--out", str(out)) == 2
+    printed, message = capsys.readouterr()
+    assert printed == ""
+    assert message == f"error: out must be a folder that can be written, got '{out}' (Not a directory)\n"
+
+
 def test_training_that_diverges_gives_status_2_and_no_files(tmp_path, monkeypatch, capsys):
     def diverge(config: two_model.TwoModelConfig) -> two_model.Run:
         raise FloatingPointError("training diverged: l1 is nan at step 7")
@@ -150,24 +185,37 @@ def test_compare_runs_the_comparison(tmp_path, monkeypatch):
     assert asked == [(two_model.TwoModelConfig(steps=7), tmp_path)]
 
 
-def test_a_missing_library_is_one_sentence_with_the_install_command(tmp_path):
-    program = f"""
+MISSING = """
 import sys
 from jaxfocal import cli
 
-for module in ("tyro", "rich", "sklearn", "matplotlib"):
+for module in {modules}:
     loaded = sys.modules.get(module)
     sys.modules[module] = None
-    print(cli.main(["train", "two-model", "--out", {str(tmp_path / "run")!r}]))
+    print(cli.main([*{args}, "--out", {out!r}]))
     del sys.modules[module]
     for name in [name for name in sys.modules if name.startswith(("jaxfocal.recipes.", "jaxfocal.plots"))]:
         del sys.modules[name]
 """
-    done = python(program)
-    assert done.stdout.split() == ["2"] * 4
+
+
+@pytest.mark.parametrize(
+    ("args", "modules", "packages"),
+    [
+        (
+            ["train", "two-model"],
+            ["tyro", "rich", "sklearn", "matplotlib"],
+            ["tyro", "rich", "scikit-learn", "matplotlib"],
+        ),
+        (["figures"], ["tyro", "matplotlib"], ["tyro", "matplotlib"]),
+    ],
+)
+def test_a_missing_library_is_one_sentence_with_the_install_command(tmp_path, args, modules, packages):
+    done = python(MISSING.format(modules=modules, args=args, out=str(tmp_path / "run")))
+    assert done.stdout.split() == ["2"] * len(modules)
     assert done.stderr.splitlines() == [
-        f"error: jaxfocal train needs {package}, which is not installed: pip install 'jaxfocal[train]'"
-        for package in ("tyro", "rich", "scikit-learn", "matplotlib")
+        f"error: jaxfocal {args[0]} needs {package}, which is not installed: pip install 'jaxfocal[train]'"
+        for package in packages
     ]
     assert not list(tmp_path.iterdir())
 
@@ -182,6 +230,16 @@ def test_a_missing_module_that_no_extra_installs_is_not_hidden(monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C reaches a process group there, this test included")
+def interrupt(process):
+    """Ctrl-C, and again where it was lost: Python drops an exception raised in a callback of its garbage collector."""
+    while True:
+        process.send_signal(signal.SIGINT)
+        try:
+            return process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            continue
+
+
 def test_an_interrupted_run_leaves_nothing_and_exits_130(tmp_path):
     out = tmp_path / "new" / "run"
     args = command("train", "two-model", "--steps", "20000", "--out", str(out))
@@ -189,8 +247,7 @@ def test_an_interrupted_run_leaves_nothing_and_exits_130(tmp_path):
         assert process.stderr is not None
         assert process.stderr.readline() == "focal: compiling\n"
         assert [path.name[:12] for path in out.iterdir()] == [".incomplete-"]
-        process.send_signal(signal.SIGINT)
-        printed, message = process.communicate()
+        printed, message = interrupt(process)
     assert process.returncode == 130
     assert printed == ""
     assert message.splitlines()[-1] == "interrupted"

@@ -84,4 +84,4 @@ def test_extras_hold_what_they_promise():
     extras = project["optional-dependencies"]
     assert {"train", "torch", "test", "cuda", "all"} <= set(extras)
     assert any("train" in requirement for requirement in extras["test-without-torch"])
-    assert extras["test"] == ["jaxfocal[test-without-torch,torch]"]
+    assert extras["test"] == ["jaxfocal[test-without-torch,torch,peers]"]

@@ -57,5 +57,56 @@ def test_moving_mean_is_the_mean_of_what_is_near():
     np.testing.assert_allclose(plots.moving_mean([1.0, 2.0], 1), [1.0, 2.0])
 
 
+def square(p_t):
+    return (1 - p_t) ** 2
+
+
+def half(p_t):
+    return 0.5 * (1 - p_t)
+
+
+def test_focal_curves_figure_draws_each_curve_from_end_to_end():
+    (axes,) = plots.focal_curves_figure({"square": square, "half": half}, title="two losses").axes
+    for line, (label, curve) in zip(axes.lines, {"square": square, "half": half}.items(), strict=True):
+        p_t = line.get_xdata()
+        assert 0 < p_t[0] < 0.01
+        assert 0.99 < p_t[-1] < 1
+        assert np.all(np.diff(p_t) > 0)
+        np.testing.assert_array_equal(line.get_ydata(), curve(p_t))
+        assert line.get_label() == label
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["square", "half"]
+    assert axes.get_ylim() == (0, 5)
+    (shaded,) = axes.patches
+    assert (shaded.get_x(), shaded.get_width()) == pytest.approx((0.6, 0.4))
+
+
+def test_weighting_figure_draws_each_curve_on_both_scales():
+    figure = plots.weighting_figure({"square": square, "half": half}, title="two gradients")
+    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "log"]
+    for axes in figure.axes:
+        for line, curve in zip(axes.lines, (square, half), strict=True):
+            np.testing.assert_array_equal(line.get_ydata(), curve(line.get_xdata()))
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["square", "half"]
+    assert figure.get_suptitle() == "two gradients"
+    figure.draw_without_rendering()
+
+
+def test_class_weights_figure_draws_weights_over_counts():
+    weights = {"inverse": [0.01, 0.1, 1.0], "even": [1.0, 1.0, 1.0]}
+    (axes,) = plots.class_weights_figure(COUNTS, weights).axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    for line, (label, values) in zip(axes.lines, weights.items(), strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), COUNTS)
+        np.testing.assert_array_equal(line.get_ydata(), values)
+        assert line.get_label() == label
+
+
+def test_lines_of_a_figure_differ_in_colour_and_dashes():
+    curves = {str(exponent): lambda p_t, exponent=exponent: p_t**exponent for exponent in range(12)}
+    (axes,) = plots.focal_curves_figure(curves).axes
+    assert len({(line.get_color(), str(line.get_linestyle()), str(line._dash_pattern)) for line in axes.lines}) == 12
+
+
 def test_no_figure_is_known_to_pyplot():
     assert plots.training_figure({"l1": [1.0]}, RECALL, COUNTS).canvas.manager is None

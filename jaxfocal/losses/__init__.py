@@ -1,8 +1,34 @@
 """The focal-loss family: labels and logits in, losses out."""
 
+from ._dense import gaussian_focal_loss as gaussian_focal_loss
+from ._dense import quality_focal_loss as quality_focal_loss
+from ._dense import varifocal_loss as varifocal_loss
+from ._distribution import distribution_focal_loss as distribution_focal_loss
+from ._gradient_balanced import EqualizedFocalState as EqualizedFocalState
+from ._gradient_balanced import GHMState as GHMState
+from ._gradient_balanced import equalized_focal_init as equalized_focal_init
+from ._gradient_balanced import equalized_focal_loss as equalized_focal_loss
+from ._gradient_balanced import ghm_init as ghm_init
+from ._gradient_balanced import ghm_loss as ghm_loss
+from ._linear import linear_softmax_focal_loss as linear_softmax_focal_loss
+from ._longtail import SeesawState as SeesawState
+from ._longtail import ldam_loss as ldam_loss
+from ._longtail import seesaw_init as seesaw_init
+from ._longtail import seesaw_loss as seesaw_loss
+from ._lovasz import lovasz_hinge_loss as lovasz_hinge_loss
+from ._lovasz import lovasz_softmax_loss as lovasz_softmax_loss
+from ._mining import balanced_sample_mask as balanced_sample_mask
+from ._mining import ohem_mask as ohem_mask
 from ._multilabel import asymmetric_loss as asymmetric_loss
+from ._region import dice_loss as dice_loss
+from ._region import focal_tversky_loss as focal_tversky_loss
+from ._region import tversky_loss as tversky_loss
 from ._sigmoid import sigmoid_focal_loss as sigmoid_focal_loss
 from ._sigmoid import sigmoid_focal_star_loss as sigmoid_focal_star_loss
 from ._sigmoid import sigmoid_poly_focal_loss as sigmoid_poly_focal_loss
 from ._softmax import softmax_focal_loss as softmax_focal_loss
 from ._softmax import softmax_poly_focal_loss as softmax_poly_focal_loss
+from ._unified import unified_focal_loss as unified_focal_loss
+from ._weights import effective_number_weights as effective_number_weights
+from ._weights import inverse_frequency_weights as inverse_frequency_weights
+from ._weights import logit_adjustment as logit_adjustment

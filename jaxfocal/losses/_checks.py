@@ -21,6 +21,8 @@ class Accepted(NamedTuple):
     expected: str
 
 
+Logits = Array | jax.ShapeDtypeStruct  # of which only shape and dtype are looked at
+
 BINARY = Accepted(lambda v: (v == 0) | (v == 1), "0 or 1")
 FINITE = Accepted(np.isfinite, "finite")
 NON_NEGATIVE = Accepted(lambda v: (v >= 0) & (v < np.inf), ">= 0 and finite")
@@ -62,7 +64,7 @@ def check_binary_labels(labels: ArrayLike, logits: Array, where: ArrayLike | Non
 
 def check_class_labels(
     labels: ArrayLike,
-    logits: Array,
+    logits: Logits,
     axis: int,
     ignore_index: int | None,
     where: ArrayLike | None,
@@ -127,7 +129,7 @@ def check_axis(axis: int, shape: tuple[int, ...]) -> int:
     return axis % ndim
 
 
-def check_option(name: str, value: ArrayLike, logits: Array, accepted: Accepted) -> Array:
+def check_option(name: str, value: ArrayLike, logits: Logits, accepted: Accepted) -> Array:
     """A hyperparameter in the logits' dtype that broadcasts against them, with as many dimensions (or none)."""
     check_values(name, value, accepted)
     array = jnp.asarray(value, logits.dtype)
@@ -138,7 +140,7 @@ def check_option(name: str, value: ArrayLike, logits: Array, accepted: Accepted)
     return array.reshape((1,) * (logits.ndim - array.ndim) + array.shape)
 
 
-def check_scalar(name: str, value: ArrayLike, logits: Array, accepted: Accepted) -> Array:
+def check_scalar(name: str, value: ArrayLike, logits: Logits, accepted: Accepted) -> Array:
     """A hyperparameter that is one number, in the logits' dtype."""
     if np.ndim(value) != 0:
         raise ValueError(f"{name} must be a scalar, got shape {np.shape(value)}")
@@ -157,7 +159,7 @@ def check_alpha(alpha: ArrayLike | None, logits: Array) -> Array | None:
     return None if alpha is None else check_option("alpha", alpha, logits, without)
 
 
-def check_class_weights(class_weights: ArrayLike | None, logits: Array, axis: int) -> Array | None:
+def check_class_weights(class_weights: ArrayLike | None, logits: Logits, axis: int) -> Array | None:
     """One weight >= 0 a class."""
     if class_weights is None:
         return None
@@ -170,7 +172,7 @@ def check_class_weights(class_weights: ArrayLike | None, logits: Array, axis: in
     return array
 
 
-def check_label_smoothing(label_smoothing: ArrayLike, logits: Array) -> Array | None:
+def check_label_smoothing(label_smoothing: ArrayLike, logits: Logits) -> Array | None:
     """The mass spread evenly over all classes, a scalar in [0, 1); None where it is known to be 0."""
     mass = check_scalar("label_smoothing", label_smoothing, logits, BELOW_ONE)
     known = host_values(label_smoothing)

@@ -1,10 +1,12 @@
 """Logits and labels of mutually exclusive classes in one form: checked, classes last, dropped rows out."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from ._checks import check_axis, check_class_labels, is_hard
 from ._margin import softmax_margin
@@ -36,6 +38,41 @@ def class_rows(
     return jnp.moveaxis(logits, axis, -1), keep(labels, reduced.mask), reduced
 
 
+def class_images(
+    logits: Float[Array, "*n"],
+    labels: ArrayLike,
+    *,
+    axis: int,
+    ignore_index: int | None,
+    where: ArrayLike | None,
+    weights: ArrayLike | None,
+    reduction: str,
+    normalizer: ArrayLike | None,
+    soft: bool = True,
+) -> tuple[Float[Array, "b p c"], Array, Bool[Array, "b p"] | None, Reduction]:
+    """Logits ``(b, p, c)``, labels ``(b, p)`` or ``(b, p, c)``, the pixels kept, and the reduction of images ``(b)``.
+
+    ``where`` is of pixels, and so is ``ignore_index``; an image that keeps no pixel is dropped.
+    """
+    if logits.ndim < 2:
+        raise ValueError(f"logits must have images along axis 0 and a class axis, got shape {logits.shape}")
+    last, labels, pixels = class_rows(
+        logits,
+        labels,
+        axis=axis,
+        ignore_index=ignore_index,
+        where=where,
+        weights=None,
+        reduction="none",
+        normalizer=None,
+        soft=soft,
+    )
+    flat = (len(last), math.prod(last.shape[1:-1]))
+    labels = labels.reshape(flat if is_hard(labels) else (*flat, last.shape[-1]))
+    kept = None if pixels.mask is None else pixels.mask.reshape(flat)
+    return last.reshape(*flat, last.shape[-1]), labels, kept, pixels.images(weights, reduction, normalizer)
+
+
 def class_index(labels: Int[Array, "*n"]) -> Int[Array, "*n"]:
     """Labels as int32, which holds any class whatever integer dtype they came in."""
     return labels.astype(jnp.int32)
@@ -54,6 +91,13 @@ def label_distribution(labels: Array, logits: Float[Array, "*n c"]) -> Float[Arr
         return jnp.where((labels >= 0) & (labels <= 1), labels, jnp.nan)
     one_hot = jax.nn.one_hot(class_index(labels), logits.shape[-1], dtype=logits.dtype)
     return jnp.where(_is_class(labels, logits)[..., None], one_hot, jnp.nan)
+
+
+def one_or_nan(labels: Array, logits: Float[Array, "b p c"]) -> Float[Array, "b"]:
+    """A factor for the loss of each image: NaN, in its whole gradient too, where a label is out of range."""
+    known = _is_class(labels, logits) if is_hard(labels) else (labels >= 0) & (labels <= 1)
+    known = jnp.all(known, axis=tuple(range(1, known.ndim)))
+    return jnp.where(known, 1, jnp.nan).astype(logits.dtype)
 
 
 def _is_class(labels: Array, logits: Array) -> Array:

@@ -165,6 +165,30 @@ def _softmax_margins_jvp(primals, tangents):
     return softmax_margins(logits), x_dot - jnp.where(is_top, top_dot, others_dot)
 
 
+@jax.custom_jvp
+def softmax_odds(logits: Float[Array, "*n c"]) -> tuple[Float[Array, "*n c"], Float[Array, "*n c"]]:
+    """``(p, q)``: the softmax, and ``1 - p`` as what the other classes share."""
+    e = jnp.exp(logits - _largest(logits))
+    total = jnp.sum(e, axis=-1, keepdims=True)
+    return _shares(e, total), _shares(_sum_of_other_terms(e, _is_top(logits)), total)
+
+
+@softmax_odds.defjvp
+def _softmax_odds_jvp(primals, tangents):
+    """``dp_c = p_c (q_c dx_c - sum_{j != c} p_j dx_j)``, and ``dq = -dp``."""
+    (logits,), (x_dot,) = primals, tangents
+    p, q = softmax_odds(logits)
+    p_dot = p * (q * x_dot - _sum_of_other_terms(p * x_dot, _is_top(logits)))
+    return (p, q), (p_dot, -p_dot)
+
+
+def _sum_of_other_terms(terms: Array, is_top: Array) -> Float[Array, "*n c"]:
+    """For each class the row's sum of all the others' terms; that of the top class is never added and taken off."""
+    below = jnp.where(is_top, 0, terms)
+    top = jnp.where(is_top, 0, jnp.sum(terms - below, axis=-1, keepdims=True))
+    return top + (jnp.sum(below, axis=-1, keepdims=True) - below)
+
+
 def _is_top(logits: Array) -> Bool[Array, "*n c"]:
     return _one_hot(jnp.argmax(logits, axis=-1), logits.shape[-1])
 

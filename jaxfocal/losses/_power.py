@@ -1,4 +1,4 @@
-"""Powers of a difference, with derivatives of every order where it is zero."""
+"""Powers with finite derivatives of every order, where a difference is zero and where a share is tiny."""
 
 from functools import partial
 
@@ -41,3 +41,51 @@ def _signed_power_jvp(primals, tangents):
 
 def _log(x: Array) -> Array:
     return jnp.log(jnp.where(x == 0, 1, jnp.abs(x)))
+
+
+@jax.custom_jvp
+def inverse(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """``1 / x`` of ``x >= 0``; 0 where ``x`` is no normal number.
+
+    Its square is never formed: it may overflow where the tangent is as small as ``x``.
+    """
+    return jnp.where(_is_tiny(x), 0, 1 / jnp.where(_is_tiny(x), 1, x))
+
+
+@inverse.defjvp
+def _inverse_jvp(primals, tangents):
+    r = inverse(*primals)
+    return r, -(r * (r * tangents[0]))
+
+
+@jax.custom_jvp
+def share(x: Float[Array, "*n"], y: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """``x / (x + y)`` of ``x, y >= 0``; nothing of nothing is 0.
+
+    ``dx`` and ``dy`` are weighed by ``share(y, x)`` and ``-share(x, y)`` over the sum: 1 less a share is a share.
+    """
+    return x * inverse(x + y)
+
+
+@partial(share.defjvp, symbolic_zeros=True)
+def _share_jvp(primals, tangents):
+    x, y = primals
+    r = inverse(x + y)
+    return share(x, y), along((lambda: share(y, x) * r, lambda: -share(x, y) * r), tangents)
+
+
+@jax.custom_jvp
+def share_power(x: Float[Array, "*n"], b: Float[Array, "..."]) -> Float[Array, "*n"]:
+    """``x**b`` of ``x >= 0``, ``b >= 0``; the slope ``b x**b / x`` stays finite, and is 0 at 0 unless ``b = 1``."""
+    return jnp.where(_is_tiny(x), jnp.where(b == 0, 1.0, 0.0), jnp.where(_is_tiny(x), 1, x) ** b)
+
+
+@partial(share_power.defjvp, symbolic_zeros=True)
+def _share_power_jvp(primals, tangents):
+    x, b = primals
+    value = share_power(x, b)
+    return value, along((lambda: b * jnp.where(b == 1, 1, value * inverse(x)), lambda: value * _log(x)), tangents)
+
+
+def _is_tiny(x: Array) -> Array:
+    return x < jnp.finfo(x.dtype).smallest_normal

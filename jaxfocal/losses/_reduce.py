@@ -56,21 +56,37 @@ class Reduction:
         """The same, without these elements too."""
         return replace(self, where=~elements if self.mask is None else self.mask & ~elements)
 
+    def images(self, weights: ArrayLike | None, reduction: str, normalizer: ArrayLike | None) -> "Reduction":
+        """The reduction of images ``(b)``, whose pixels ``(b, ...)`` this one holds: those without a pixel are out."""
+        has_pixels = self.mask
+        if has_pixels is not None:
+            has_pixels = jnp.any(has_pixels, axis=tuple(range(1, has_pixels.ndim)))
+        elif 0 in self.shape[1:]:
+            has_pixels = jnp.zeros(self.shape[:1], jnp.bool_)
+        return Reduction(self.shape[:1], has_pixels, weights, reduction, normalizer)
+
     def __call__(self, loss: Array, denominator_weights: Array | None = None) -> Array:
         """Reduce ``loss``, which is 0 where dropped.
 
         ``denominator_weights`` are in ``loss`` already, and belong to the mean's ``sum(w)`` too.
         """
-        w = None if self.weights is None else jnp.broadcast_to(jnp.asarray(self.weights, loss.dtype), self.shape)
-        loss = loss if w is None else loss * keep(w, self.mask)
-        if self.reduction == "none":
-            return loss
-        total = jnp.sum(loss)
+        w = self.kept_weights(loss.dtype)
+        loss = loss if w is None else loss * w
+        return loss if self.reduction == "none" else self.of_total(jnp.sum(loss), denominator_weights)
+
+    def kept_weights(self, dtype: DTypeLike) -> Array | None:
+        """``weights`` in the shape of the loss, 0 where dropped."""
+        if self.weights is None:
+            return None
+        return keep(jnp.broadcast_to(jnp.asarray(self.weights, dtype), self.shape), self.mask)
+
+    def of_total(self, total: Array, denominator_weights: Array | None = None) -> Array:
+        """The sum or mean, given ``sum(w * loss)``; given ``w``, the factor of each loss in it."""
         if self.reduction == "sum":
-            return total if self.normalizer is None else total / _at_least_one(self.normalizer, loss.dtype)
-        counted = jnp.ones(self.shape, loss.dtype) if w is None else w
-        counted = counted if denominator_weights is None else counted * denominator_weights
-        kept = jnp.sum(keep(counted, self.mask))
+            return total if self.normalizer is None else total / _at_least_one(self.normalizer, total.dtype)
+        counted = self.kept_weights(total.dtype)
+        counted = keep(jnp.ones(self.shape, total.dtype), self.mask) if counted is None else counted
+        kept = jnp.sum(counted if denominator_weights is None else counted * denominator_weights)
         return total / jnp.where(kept == 0, 1, kept)
 
 

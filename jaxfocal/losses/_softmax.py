@@ -16,10 +16,9 @@ from ._checks import (
     check_option,
     is_hard,
 )
-from ._classes import class_index, class_rows, label_distribution, label_margin
-from ._margin import poly_curve, softmax_margins
-from ._reduce import weigh
+from ._classes import class_index, class_rows
 from ._residual import one_residual
+from ._rows import focal_rows
 
 
 def softmax_focal_loss(
@@ -188,10 +187,7 @@ def _softmax_loss(
     smoothing = check_label_smoothing(label_smoothing, logits)
 
     hard = is_hard(labels)
-    if hard and smoothing is None:
-        loss = _label_loss(last, reduced.mask, labels, gamma, epsilon, class_weights)
-    else:
-        loss = _expected_loss(last, reduced.mask, labels, gamma, epsilon, class_weights, smoothing)
+    loss = _focal_rows(last, reduced.mask, labels, gamma, epsilon, class_weights, smoothing)
     return reduced(loss, class_weights[class_index(labels)] if hard and class_weights is not None else None)
 
 
@@ -199,35 +195,4 @@ def _classes_last(option: Array, axis: int) -> Array:
     return option if option.ndim == 0 else jnp.moveaxis(option, axis, -1)
 
 
-@one_residual
-def _label_loss(
-    logits: Array, labels: Array, gamma: Array, epsilon: Array | None, class_weights: Array | None
-) -> Array:
-    """``w_t L(z_t)`` of the label ``t``."""
-    index = class_index(labels)
-
-    def of_label(option: Array) -> Array:
-        if option.ndim == 0:
-            return option
-        return jnp.take_along_axis(jnp.broadcast_to(option, logits.shape), index[..., None], axis=-1)[..., 0]
-
-    z = label_margin(logits, labels)
-    loss = poly_curve(z, of_label(gamma), None if epsilon is None else of_label(epsilon))
-    return loss if class_weights is None else weigh(class_weights[index], loss)
-
-
-@one_residual
-def _expected_loss(
-    logits: Array,
-    labels: Array,
-    gamma: Array,
-    epsilon: Array | None,
-    class_weights: Array | None,
-    smoothing: Array | None,
-) -> Array:
-    """``sum_c y_c w_c L(z_c)`` of the label distribution ``y``; a masked class without mass counts 0."""
-    y = label_distribution(labels, logits)
-    if smoothing is not None:
-        y = (1 - smoothing) * y + smoothing / logits.shape[-1]
-    w = y if class_weights is None else y * class_weights.reshape((1,) * (y.ndim - 1) + (-1,))
-    return jnp.sum(weigh(w, poly_curve(softmax_margins(logits), gamma, epsilon)), axis=-1)
+_focal_rows = one_residual(focal_rows)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks._reference import sigmoid_focal_sum, softmax_focal_mean
+from benchmarks._reference import dice_mean, sigmoid_focal_sum, softmax_focal_mean
 
 STEP = 1e-5
 
@@ -40,4 +40,17 @@ def test_softmax(gamma):
     outputs = softmax_focal_mean(logits, labels, gamma)
     np.testing.assert_allclose(outputs["value"], np.mean((1 - p_t) ** gamma * -np.log(p_t)), rtol=1e-14)
     slopes = differences(lambda x: softmax_focal_mean(x, labels, gamma)["value"], logits)
+    np.testing.assert_allclose(outputs["gradient"], slopes, atol=1e-9)
+
+
+def test_dice():
+    rng = np.random.default_rng(0)
+    logits, labels, smooth = rng.normal(size=(2, 2, 3, 4)), rng.integers(0, 4, (2, 2, 3)), 0.1
+    p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    t = np.eye(4)[labels]
+    overlap, sizes = (p * t).sum(axis=(1, 2)), (p + t).sum(axis=(1, 2))
+    outputs = dice_mean(logits, labels, smooth)
+    expected = np.mean(1 - (2 * overlap + smooth) / (sizes + smooth))
+    np.testing.assert_allclose(outputs["value"], expected, rtol=1e-13)
+    slopes = differences(lambda x: dice_mean(x, labels, smooth)["value"], logits)
     np.testing.assert_allclose(outputs["gradient"], slopes, atol=1e-9)

@@ -2,12 +2,19 @@
 
 from typing import Any
 
-from . import multilabel, sigmoid, softmax
+from . import dense, longtail, multilabel, region, sigmoid, softmax
 from ._case import EPS as EPS
 from ._case import SMALLEST_NORMAL as SMALLEST_NORMAL
 from ._case import LossCase as LossCase
 
-CASES: tuple[LossCase, ...] = (*sigmoid.CASES, *multilabel.CASES, *softmax.CASES)
+CASES: tuple[LossCase, ...] = (
+    *dense.CASES,
+    *sigmoid.CASES,
+    *longtail.CASES,
+    *multilabel.CASES,
+    *softmax.CASES,
+    *region.CASES,
+)
 BY_ID = {case.id: case for case in CASES}
 assert len(BY_ID) == len(CASES)
 

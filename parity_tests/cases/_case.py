@@ -39,6 +39,11 @@ class LossCase:
       smallest: where the right value is smaller, the bound is not claimed; more than the smallest normal number for a
         loss that adds or rescales terms, which may be subnormal when the result is not.
       state: the running statistics that the loss takes and returns.
+      required: the hyperparameters that the loss has no default for, or that are no numbers; a variant may replace
+        those that are.
+      held: hyperparameters, where the laws compare with finite differences, at which the gradient of a loss that holds
+        a part of itself constant is the derivative of its value.
+      spread: the standard deviation of the example's logits.
       local: whether each value depends on its own logits and label alone.
       classes: whether labels are integer classes, so that ``ignore_index``, ``axis`` and the like apply.
       logits_shape: of the example.
@@ -57,6 +62,9 @@ class LossCase:
     any_size: bool = False
     smallest: float = SMALLEST_NORMAL
     state: Any = None
+    required: dict[str, Any] = field(default_factory=dict)
+    held: dict[str, Any] = field(default_factory=dict)
+    spread: float = 2.0
     local: bool = True
     classes: bool = False
     logits_shape: tuple[int, ...] = SHAPE
@@ -64,7 +72,7 @@ class LossCase:
     @property
     def loss(self) -> Callable:
         """The loss of jaxfocal; one with running statistics gets ``state`` and returns the loss alone."""
-        loss = getattr(jf, self.name)
+        loss = partial(getattr(jf, self.name), **self.required)
         return loss if self.state is None else partial(_without_new_state, loss, self.state)
 
     def loss_shape(self, logits_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -92,7 +100,7 @@ class LossCase:
     def example(self, seed: int = 0) -> Example:
         """Float64 logits at ordinary sizes and labels."""
         rng = np.random.default_rng(seed)
-        return rng.normal(scale=2.0, size=self.logits_shape), self.labels(rng)
+        return rng.normal(scale=self.spread, size=self.logits_shape), self.labels(rng)
 
     def float32_tolerance(self, logits: np.ndarray, labels: np.ndarray, gamma: float = 2.0) -> tuple[Any, float]:
         """The relative error, one value a loss, and the absolute error that float32 may have on these logits."""

@@ -14,6 +14,7 @@ RTOL = 1e-12
 
 def torch_value_and_gradient(case, logits, labels, options, cotangent):
     x = torch.tensor(logits, requires_grad=True)
+    options = {**case.required, **options}
     options = {name: torch.tensor(o) if isinstance(o, np.ndarray) else o for name, o in options.items()}
     state = () if case.state is None else (jax.tree.map(lambda leaf: torch.tensor(np.asarray(leaf)), case.state),)
     loss = getattr(torchref, case.name)(x, torch.tensor(labels), *state, **options)

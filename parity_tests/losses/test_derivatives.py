@@ -24,7 +24,7 @@ def test_both_orders_in_both_modes(case):
     direction = {name: jnp.asarray(rng.normal(size=np.shape(value))) for name, value in at.items()}
 
     def total(arguments):
-        return case.loss(**{"labels": labels, **arguments}, reduction="mean")
+        return case.loss(**{"labels": labels, **case.held, **arguments}, reduction="mean")
 
     @jax.jit
     def along(step):

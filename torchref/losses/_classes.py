@@ -1,5 +1,6 @@
 """Logits and labels of mutually exclusive classes in one form."""
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from ._reduce import kept
@@ -22,3 +23,16 @@ def class_rows(
             where = known if where is None else known & where
         labels = kept(labels, where)
     return kept(logits, None if where is None else where[..., None]), labels, where
+
+
+def class_images(
+    logits: Tensor, labels: Tensor, axis: int, ignore_index: int | None, where: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Softmax and label distribution ``(b, p, c)``, the mask of pixels ``(b, p)`` and that of images with a pixel."""
+    if where is not None:
+        where = where.broadcast_to(logits.movedim(axis, -1).shape[:-1])
+    logits, labels, where = class_rows(logits, labels, axis, ignore_index, where)
+    t = labels if labels.is_floating_point() else F.one_hot(labels, logits.shape[-1]).to(logits.dtype)
+    pixels = None if where is None else where.flatten(1)
+    images = None if pixels is None else pixels.any(1)
+    return F.softmax(logits.flatten(1, -2), dim=-1), t.flatten(1, -2), pixels, images
