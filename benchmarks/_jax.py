@@ -1,6 +1,6 @@
 """Programs in JAX."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from ._case import Outputs, Program
 from ._device import Device
 from ._memory import jax_device_growth, resident_growth
 
-Loss = Callable[[Any, Any], jax.Array]
+Loss = Callable[..., jax.Array]
 
 
 def jax_program(
@@ -43,15 +43,17 @@ def jax_program(
     )
 
 
-def loss_program(loss: Loss, logits: np.ndarray, labels: np.ndarray, device: Device) -> Program:
-    """Value and gradient of ``loss(logits, labels)`` in one compiled function."""
+def loss_program(loss: Loss, operands: Mapping[str, np.ndarray], labels: np.ndarray, device: Device) -> Program:
+    """Value and gradients of ``loss(*operands, labels)`` in one compiled function, named as the operands are."""
+    names = tuple(operands)
 
     @jax.jit
-    def value_and_gradient(logits: jax.Array, labels: jax.Array) -> dict[str, jax.Array]:
-        value, gradient = jax.value_and_grad(loss)(logits, labels)
-        return {"value": value, "gradient": gradient}
+    def value_and_gradients(labels: jax.Array, *operands: jax.Array) -> dict[str, jax.Array]:
+        value, gradients = jax.value_and_grad(lambda operands: loss(*operands, labels))(operands)
+        return {"value": value, **dict(zip(names, gradients, strict=True))}
 
-    return jax_program(value_and_gradient, tuple(jax.device_put((logits, labels), device.jax)), device)
+    args = jax.device_put((labels, *operands.values()), device.jax)
+    return jax_program(value_and_gradients, tuple(args), device)
 
 
 def copy_program(num_bytes: int, device: Device) -> Program:

@@ -1,6 +1,6 @@
 """Providers of the value and gradient of a loss, all on the same logits and labels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,17 +18,18 @@ LEFT_OUT = "left out of this case by --quick: compiling would take most of its t
 
 @dataclass(frozen=True)
 class Competitors:
-    """Makes the providers, and the case, of one pair of logits and labels.
+    """Makes the providers, and the case, of one loss of labels and of what it is differentiated by.
 
-    A PyTorch loss is handed over by a function that imports what it needs and returns the loss.
+    Operands are given by the name of their gradient: ``{"gradient": logits}``. A PyTorch loss is handed over by a
+    function that imports what it needs and returns the loss.
     """
 
-    logits: np.ndarray
+    operands: Mapping[str, np.ndarray]
     labels: np.ndarray
     device: Device
 
     def in_jax(self, name: str, loss: Callable) -> Provider:
-        return Provider(name, partial(_jax.loss_program, loss, self.logits, self.labels, self.device))
+        return Provider(name, partial(_jax.loss_program, loss, self.operands, self.labels, self.device))
 
     def in_torch(self, name: str, make_loss: LossMaker) -> Provider:
         return Provider(name, partial(self._torch_program, make_loss))
@@ -40,18 +41,18 @@ class Competitors:
     def _torch_program(self, make_loss: LossMaker, *, compiles: bool = False) -> Program:
         from . import _torch
 
-        return _torch.loss_program(make_loss(), self.logits, self.labels, self.device, compiles=compiles)
+        return _torch.loss_program(make_loss(), self.operands, self.labels, self.device, compiles=compiles)
 
     def case(
         self, suite: str, name: str, providers: tuple[Provider, ...], reference: Callable[..., Outputs], **keywords: Any
     ) -> Case:
-        """``reference(logits, labels, **keywords)``. Logits and labels must be read, and the gradient written."""
-        bytes_moved = self.logits.nbytes + self.labels.nbytes + self.logits.nbytes
+        """``reference(*operands, labels, **keywords)``. All of them must be read, and the gradients written."""
+        bytes_moved = 2 * sum(x.nbytes for x in self.operands.values()) + self.labels.nbytes
         return Case(
             suite=suite,
             name=name,
             providers=providers,
-            reference=partial(reference, self.logits, self.labels, **keywords),
+            reference=partial(reference, *self.operands.values(), self.labels, **keywords),
             bytes_moved=bytes_moved,
             copies=copy_providers(bytes_moved, self.device),
         )

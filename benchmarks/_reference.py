@@ -43,3 +43,18 @@ def dice_mean(logits: np.ndarray, labels: np.ndarray, smooth: float) -> Outputs:
     by_p = (1 - 2 * t - loss) / sizes / (len(logits) * logits.shape[-1])
     gradient = p * (by_p - np.sum(p * by_p, axis=-1, keepdims=True))
     return {"value": np.mean(loss), "gradient": gradient.reshape(logits.shape)}
+
+
+def linear_softmax_focal_mean(hidden: np.ndarray, kernel: np.ndarray, labels: np.ndarray, gamma: float) -> Outputs:
+    """The mean over the rows of the loss of ``hidden @ kernel``, some rows at a time; labels are classes."""
+    wide = kernel.astype(np.float64)
+    value, by_hidden, by_kernel = 0.0, np.empty(hidden.shape), np.zeros(kernel.shape)
+    for start in range(0, len(hidden), 256):
+        rows = slice(start, start + 256)
+        of_rows = softmax_focal_mean(hidden[rows] @ wide, labels[rows], gamma)
+        share = len(labels[rows]) / len(labels)
+        value += share * of_rows["value"]
+        slope = share * of_rows["gradient"]
+        by_hidden[rows] = slope @ wide.T
+        by_kernel += hidden[rows].T @ slope
+    return {"value": np.float64(value), "hidden gradient": by_hidden, "kernel gradient": by_kernel}

@@ -2,7 +2,7 @@
 
 import atexit
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,7 +19,7 @@ try:
 except ImportError:
     raise ImportError("PyTorch is not installed: pip install 'jaxfocal[torch]'") from None
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+Loss = Callable[..., Tensor]
 
 
 def torch_program(
@@ -37,19 +37,18 @@ def torch_program(
 
 
 def loss_program(
-    loss: Loss, logits: np.ndarray, labels: np.ndarray, device: Device, *, compiles: bool = False
+    loss: Loss, operands: Mapping[str, np.ndarray], labels: np.ndarray, device: Device, *, compiles: bool = False
 ) -> Program:
-    """Value and gradient of ``loss(logits, labels)`` by autograd, eager or under ``torch.compile``."""
-    x = torch.tensor(logits, device=device.torch, requires_grad=True)
+    """Value and gradients of ``loss(*operands, labels)`` by autograd, eager or under ``torch.compile``."""
+    xs = [torch.tensor(x, device=device.torch, requires_grad=True) for x in operands.values()]
     y = torch.tensor(labels, device=device.torch)
     if compiles:
         _warm_up_compiler(device.torch)
         loss = torch.compile(loss, dynamic=False)
 
     def run() -> dict[str, Tensor]:
-        value = loss(x, y)
-        (gradient,) = torch.autograd.grad(value, x)
-        return {"value": value, "gradient": gradient}
+        value = loss(*xs, y)
+        return {"value": value, **dict(zip(operands, torch.autograd.grad(value, xs), strict=True))}
 
     def outputs(returned: dict[str, Tensor]) -> Outputs:
         return {name: to_numpy(tensor) for name, tensor in returned.items()}

@@ -58,7 +58,7 @@ class SigmoidSetup:
 
             return lambda x, y: sigmoid_focal_loss(x, y.to(x.dtype), reduction="sum", **curve)
 
-        make = Competitors(logits, labels, device)
+        make = Competitors({"gradient": logits}, labels, device)
         providers = (
             make.in_jax("jaxfocal", partial(jaxfocal.sigmoid_focal_loss, reduction="sum", **curve)),
             make.in_jax("optax", optax_loss),
@@ -90,7 +90,7 @@ class SoftmaxSetup:
 
     def case(self, device: Device) -> Case:
         logits, labels = self.data()
-        make = Competitors(logits, labels, device)
+        make = Competitors({"gradient": logits}, labels, device)
         in_torchref = from_torchref("softmax_focal_loss", gamma=self.gamma, reduction="mean")
         providers = (
             make.in_jax("jaxfocal", partial(jaxfocal.softmax_focal_loss, gamma=self.gamma, reduction="mean")),

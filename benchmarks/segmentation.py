@@ -39,7 +39,8 @@ class DiceSetup:
         return logits, labels
 
     def case(self, device: Device) -> Case:
-        make = Competitors(*self.data(), device)
+        logits, labels = self.data()
+        make = Competitors({"gradient": logits}, labels, device)
         providers = (
             make.in_jax("jaxfocal", partial(jaxfocal.dice_loss, smooth=SMOOTH, reduction="mean")),
             make.in_jax("JAX, one-hot", _one_hot_dice),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks._reference import dice_mean, sigmoid_focal_sum, softmax_focal_mean
+from benchmarks._reference import dice_mean, linear_softmax_focal_mean, sigmoid_focal_sum, softmax_focal_mean
 
 STEP = 1e-5
 
@@ -54,3 +54,15 @@ def test_dice():
     np.testing.assert_allclose(outputs["value"], expected, rtol=1e-13)
     slopes = differences(lambda x: dice_mean(x, labels, smooth)["value"], logits)
     np.testing.assert_allclose(outputs["gradient"], slopes, atol=1e-9)
+
+
+def test_linear():
+    rng = np.random.default_rng(0)
+    hidden, kernel, labels = rng.normal(size=(300, 2)), rng.normal(size=(2, 3)), rng.integers(0, 3, 300)
+    outputs = linear_softmax_focal_mean(hidden, kernel, labels, 2.0)
+    np.testing.assert_allclose(outputs["value"], softmax_focal_mean(hidden @ kernel, labels, 2.0)["value"], rtol=1e-13)
+    slopes = differences(lambda k: linear_softmax_focal_mean(hidden, k, labels, 2.0)["value"], kernel)
+    np.testing.assert_allclose(outputs["kernel gradient"], slopes, atol=1e-9)
+    slopes = differences(lambda h: linear_softmax_focal_mean(h, kernel, labels[:4], 2.0)["value"], hidden[:4])
+    few = linear_softmax_focal_mean(hidden[:4], kernel, labels[:4], 2.0)
+    np.testing.assert_allclose(few["hidden gradient"], slopes, atol=1e-9)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import losses, segmentation, updates
+from benchmarks import linear, losses, segmentation, updates
 from benchmarks._device import choose_device
 from benchmarks._harness import measure
 from benchmarks._timing import Effort
@@ -15,6 +15,7 @@ SETUPS = {
     "sigmoid, hard": losses.SigmoidSetup(64, "uint8", torch_compile=False),
     "sigmoid, soft": losses.SigmoidSetup(64, "float32", torch_compile=False),
     "cross-entropy": losses.SoftmaxSetup(8, 5, gamma=0.0, torch_compile=False),
+    "linear": linear.LinearSetup(16, 4, 10, torch_compile=False),
     "segmentation": segmentation.DiceSetup(1, 8, 3),
     "updates": updates.UpdatesSetup(batch=4, hidden=8, steps=3),
 }
@@ -26,7 +27,7 @@ def installed(package):
 
 
 def expected_status(provider):
-    if provider == losses.COMPILED:
+    if provider in (losses.COMPILED, linear.COMPILED):
         return "skipped"
     package = {"torchvision": "torchvision", "MONAI, PyTorch": "monai"}.get(provider, "torch")
     return "missing" if provider.startswith(PEERS_IN_TORCH) and not installed(package) else "measured"

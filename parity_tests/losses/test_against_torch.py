@@ -23,12 +23,12 @@ def torch_value_and_gradient(case, logits, labels, options, cotangent):
     return loss.detach().numpy(), x.grad.numpy()
 
 
-def check(case, logits, labels, options, cotangent=1.0):
+def check(case, logits, labels, options, cotangent=1.0, transform=lambda f: f):
     def weighted(x):
         loss = case.loss(x, labels, **options)
         return (loss * np.broadcast_to(cotangent, loss.shape)).sum(), loss
 
-    gradient, loss = jax.grad(weighted, has_aux=True)(logits)
+    gradient, loss = transform(jax.grad(weighted, has_aux=True))(logits)
     expected_loss, expected_gradient = torch_value_and_gradient(case, logits, labels, options, cotangent)
     np.testing.assert_allclose(loss, expected_loss, rtol=RTOL)
     np.testing.assert_allclose(gradient, expected_gradient, rtol=RTOL, atol=RTOL * np.abs(expected_gradient).max())
@@ -41,7 +41,7 @@ def test_each_element(case, options):
     check(case, logits, labels, options, cotangent)
 
 
-@pytest.mark.parametrize("extra", [(), ("where",), ("weights",), ("where", "weights")], ids="-".join)
+@pytest.mark.parametrize("extra", [(), ("where", "weights")], ids="-".join)
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_reductions(case, reduction, extra):
@@ -78,5 +78,5 @@ def test_class_axis(axis, soft):
     if not soft:
         labels = np.argmax(labels, axis)
     gamma = rng.uniform(0, 3, size=[n if i == axis % 3 else 1 for i, n in enumerate(logits.shape)])
-    check(case, logits, labels, {"axis": axis, "gamma": gamma, "reduction": "mean"})
-    check(case, logits, labels, {"axis": axis, "gamma": gamma.max(0, keepdims=True)[0], "reduction": "mean"})
+    check(case, logits, labels, {"axis": axis, "gamma": gamma, "reduction": "mean"}, transform=jax.jit)
+    check(case, logits, labels, {"axis": axis, "gamma": gamma.max(0, keepdims=True)[0]}, transform=jax.jit)
