@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from jaxfocal.losses import _classes, _margin, _sigmoid, _softmax
+from jaxfocal.losses import _classes, _margin, _rows, _sigmoid
 from parity_tests.cases import BY_ID
 from parity_tests.losses.test_derivatives import test_both_orders_in_both_modes as derivatives_law
 from parity_tests.losses.test_exact import test_value_and_gradient as exact_law
@@ -37,7 +37,7 @@ def use(monkeypatch, source):
     """Let the losses use a margin module of this source."""
     module = importlib.util.module_from_spec(importlib.util.find_spec(_margin.__name__))
     exec(compile(source, "a copy of the margin rule", "exec"), module.__dict__)
-    for user in (_sigmoid, _classes, _softmax):
+    for user in (_sigmoid, _classes, _rows):
         for name in vars(user).keys() & vars(_margin).keys():
             if getattr(user, name) is getattr(_margin, name) and callable(getattr(_margin, name)):
                 monkeypatch.setattr(user, name, getattr(module, name))

@@ -31,8 +31,9 @@ def test_jit(case, options):
 def test_vmap_over_examples(case):
     examples = [case.example(seed) for seed in range(3)]
     logits, labels = map(np.stack, zip(*examples, strict=True))
-    mapped = jax.vmap(lambda x, y: value_and_gradient(case, x, y, {"reduction": "mean"}))(logits, labels)
-    looped = [value_and_gradient(case, x, y, {"reduction": "mean"}) for x, y in examples]
+    function = jax.jit(lambda x, y: value_and_gradient(case, x, y, {"reduction": "mean"}))
+    mapped = jax.jit(jax.vmap(function))(logits, labels)
+    looped = [function(x, y) for x, y in examples]
     for i, expected in enumerate(looped):
         jax.tree.map(lambda a, b, i=i: np.testing.assert_allclose(a[i], b, rtol=1e-13, atol=1e-15), mapped, expected)
 
@@ -41,8 +42,9 @@ def test_vmap_over_examples(case):
 def test_vmap_over_a_hyperparameter(case):
     logits, labels = case.example()
     name, values = case.sweep
-    mapped = jax.vmap(lambda value: case.loss(logits, labels, **{name: value}))(np.array(values))
-    np.testing.assert_allclose(mapped, [case.loss(logits, labels, **{name: value}) for value in values], rtol=1e-13)
+    function = jax.jit(lambda value: case.loss(logits, labels, **{name: value}))
+    mapped = jax.jit(jax.vmap(function))(np.array(values))
+    np.testing.assert_allclose(mapped, [function(value) for value in values], rtol=1e-13)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.local], ids=lambda case: case.id)
@@ -56,7 +58,8 @@ def test_remat_and_scan(case):
         body = jax.checkpoint(lambda total, row: (total + case.loss(row[0][None], row[1][None], reduction="sum"), None))
         return jax.lax.scan(body, jnp.zeros(()), (x, jnp.asarray(labels)))[0]
 
-    np.testing.assert_allclose(jax.grad(scanned)(logits), jax.grad(loss)(logits), rtol=1e-13)
+    got, expected = (jax.jit(jax.grad(f))(logits) for f in (scanned, loss))
+    np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-15)
 
 
 @by_case
