@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
+from jax.typing import ArrayLike, DTypeLike
+from jaxtyping import Float
 
 
 class Accepted(NamedTuple):
@@ -48,9 +49,17 @@ def check_logits(logits: ArrayLike) -> Array:
     return array if array.dtype == jnp.float64 else array.astype(jnp.float32)
 
 
+def as_labels(labels: ArrayLike) -> Array:
+    """Labels as a JAX array; integers that JAX would wrap are clipped instead, so that they stay out of range."""
+    known = host_values(labels)
+    if known is None or known.dtype.kind not in "iu" or known.dtype.itemsize <= jnp.result_type(int).itemsize:
+        return jnp.asarray(labels)
+    return jnp.asarray(np.clip(known, -(2**31), 2**31 - 1).astype(np.int32))
+
+
 def check_binary_labels(labels: ArrayLike, logits: Array, where: ArrayLike | None, *, soft: bool = True) -> Array:
     """Labels of the logits' shape: bool or integer in {0, 1}, or float in [0, 1] (cast to the logits' dtype)."""
-    array = jnp.asarray(labels)
+    array = as_labels(labels)
     if array.shape != logits.shape:
         raise ValueError(f"labels must have the shape of logits, {logits.shape}, got labels of shape {array.shape}")
     if is_hard(array):
@@ -73,7 +82,7 @@ def check_class_labels(
 ) -> Array:
     """Integer classes of the logits' shape without ``axis``, in [0, c), or float distributions of the logits' shape."""
     _check_ignore_index(ignore_index)
-    array = jnp.asarray(labels)
+    array = as_labels(labels)
     num_classes = logits.shape[axis]
     rows = logits.shape[:axis] + logits.shape[axis + 1 :]
     if array.dtype == jnp.bool_:
@@ -121,6 +130,8 @@ def _where_rows(where: ArrayLike | None, rows: tuple[int, ...], axis: int) -> An
 
 def check_axis(axis: int, shape: tuple[int, ...]) -> int:
     """The class axis counted from the front."""
+    if isinstance(axis, bool) or not isinstance(axis, int | np.integer):
+        raise ValueError(f"axis must be an integer, got {axis!r}")
     ndim = len(shape)
     if not -ndim <= axis < ndim:
         raise ValueError(f"axis must name one of the {ndim} dimensions of logits, got axis={axis} for shape {shape}")
@@ -172,6 +183,26 @@ def check_class_weights(class_weights: ArrayLike | None, logits: Logits, axis: i
     return array
 
 
+def check_counts(counts: ArrayLike, dtype: DTypeLike | None = None) -> Float[Array, " c"]:
+    """How many examples each class has: one number >= 0 a class, not all 0, in a floating dtype.
+
+    By default in float32, or in float64 where the counts are. They are converted on the host where they lie there:
+    JAX may have no integer that is wide enough.
+    """
+    known = host_values(counts)
+    array = jnp.asarray(counts) if known is None else known
+    if not (jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)):
+        raise ValueError(f"counts must be integer or floating point, got dtype {array.dtype}")
+    if array.ndim != 1:
+        raise ValueError(f"counts must have one count a class, shape (c,), got shape {array.shape}")
+    check_values("counts", counts, NON_NEGATIVE)
+    if known is not None and not known.any():
+        raise ValueError(f"counts must be positive for at least one class, got {known.tolist()}")
+    if dtype is None:
+        dtype = jnp.float64 if array.dtype == jnp.float64 == jnp.result_type(float) else jnp.float32
+    return jnp.asarray(array.astype(dtype))
+
+
 def check_label_smoothing(label_smoothing: ArrayLike, logits: Logits) -> Array | None:
     """The mass spread evenly over all classes, a scalar in [0, 1); None where it is known to be 0."""
     mass = check_scalar("label_smoothing", label_smoothing, logits, BELOW_ONE)
@@ -199,6 +230,8 @@ def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 def check_values(name: str, values: Any, accepted: Accepted, where: Any = None) -> None:
     """ValueError that shows the first value, where it counts, that is not accepted."""
     known = host_values(values)
+    if known is not None and known.dtype.kind not in "biuf" and not jnp.issubdtype(known.dtype, jnp.floating):
+        raise ValueError(f"{name} must be a number, got {values!r}")
     mask = host_values(True if where is None else where)
     if known is None or mask is None:
         return

@@ -4,12 +4,13 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Int
 
 from ._checks import check_axis, check_class_labels, is_hard
-from ._margin import softmax_margin
+from ._margin import probability_or_nan, softmax_margin
 from ._reduce import Reduction, keep
 
 
@@ -56,6 +57,11 @@ def class_images(
     """
     if logits.ndim < 2:
         raise ValueError(f"logits must have images along axis 0 and a class axis, got shape {logits.shape}")
+    if where is not None and np.ndim(where) != logits.ndim - 1:
+        raise ValueError(
+            f"where must have the dimensions of the pixels, {logits.ndim - 1}, got shape {np.shape(where)}; "
+            f"a mask of whole images is where[:, None, None] for (B, H, W)"
+        )
     last, labels, pixels = class_rows(
         logits,
         labels,
@@ -67,6 +73,11 @@ def class_images(
         normalizer=None,
         soft=soft,
     )
+    if last.shape[-1] < 2:
+        raise ValueError(
+            "logits must have at least two classes: for one foreground logit x a pixel, "
+            "jnp.stack([jnp.zeros_like(x), x], axis=-1)"
+        )
     flat = (len(last), math.prod(last.shape[1:-1]))
     labels = labels.reshape(flat if is_hard(labels) else (*flat, last.shape[-1]))
     kept = None if pixels.mask is None else pixels.mask.reshape(flat)
@@ -88,7 +99,7 @@ def label_margin(logits: Float[Array, "*n c"], labels: Int[Array, "*n"]) -> Floa
 def label_distribution(labels: Array, logits: Float[Array, "*n c"]) -> Float[Array, "*n c"]:
     """Soft labels as they are, integer labels one-hot; NaN where they are out of range."""
     if not is_hard(labels):
-        return jnp.where((labels >= 0) & (labels <= 1), labels, jnp.nan)
+        return probability_or_nan(labels, logits)
     one_hot = jax.nn.one_hot(class_index(labels), logits.shape[-1], dtype=logits.dtype)
     return jnp.where(_is_class(labels, logits)[..., None], one_hot, jnp.nan)
 

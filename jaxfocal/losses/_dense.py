@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from ._checks import NON_NEGATIVE, check_binary_labels, check_logits, check_option, is_hard
-from ._margin import focal_curve, odds, sigmoid_margin
+from ._margin import focal_curve, odds, probability_or_nan, sigmoid_margin
 from ._power import abs_power
 from ._reduce import Reduction, keep, weigh
 from ._residual import one_residual
@@ -147,7 +147,8 @@ def gaussian_focal_loss(
 
     Args:
       logits: floating point, any shape. float16 and bfloat16 are computed in float32.
-      labels: of the same shape; the heat map as float in [0, 1], exactly 1 at the peaks, or bool or integer in {0, 1}.
+      labels: of the same shape; the heat map as float in [0, 1], exactly 1 at the peaks and nowhere else, which wants
+        float32 (bfloat16 rounds 0.999 to 1); or bool or integer in {0, 1}.
         May be differentiated where < 1.
       alpha: the focusing exponent, >= 0; broadcasts against ``logits``, may be traced and differentiated.
       beta: how steeply negatives are turned down near a peak, >= 0; broadcasts against ``logits``, may be traced and
@@ -187,7 +188,7 @@ def _hard_quality(logits: Array, labels: Array, beta: Array) -> Array:
 
 @one_residual
 def _soft_quality(logits: Array, labels: Array, beta: Array) -> Array:
-    y = _in_unit_interval(labels, logits)
+    y = probability_or_nan(labels, logits)
     _, _, s, r, _ = odds(logits)
     ce = y * s + (1 - y) * r
     # added, so that the slope at an infinite logit is that of a large one
@@ -196,20 +197,16 @@ def _soft_quality(logits: Array, labels: Array, beta: Array) -> Array:
 
 @one_residual
 def _varifocal(logits: Array, labels: Array, gamma: Array, alpha: Array) -> Array:
-    y, zero = _in_unit_interval(labels, logits), jnp.zeros_like(gamma)
+    y, zero = probability_or_nan(labels, logits), jnp.zeros_like(gamma)
     ce = weigh(y, focal_curve(logits, zero)) + weigh(1 - y, focal_curve(-logits, zero))
     return jnp.where(y == 0, weigh(alpha, focal_curve(-logits, gamma)), y * ce)
 
 
 @one_residual
 def _gaussian(logits: Array, labels: Array, alpha: Array, beta: Array) -> Array:
-    y = _in_unit_interval(labels, logits)
+    y = probability_or_nan(labels, logits)
     negative = weigh(abs_power(1 - y, beta), focal_curve(-logits, alpha))
     return jnp.where(y == 1, focal_curve(logits, alpha), negative)
-
-
-def _in_unit_interval(labels: Array, logits: Array) -> Array:
-    return jnp.where((labels >= 0) & (labels <= 1), labels.astype(logits.dtype), jnp.nan)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))

@@ -95,7 +95,7 @@ def equalized_focal_loss(
     Args:
       logits: floating point, (..., C). float16 and bfloat16 are computed in float32.
       labels: of the same shape; bool or integer in {0, 1}.
-      state: from ``equalized_focal_init``, or from the call before. It is not changed.
+      state: from ``equalized_focal_init``, or from the call before. It is not changed. (``seesaw_loss`` shows a step.)
       gamma: the focusing exponent of a balanced class, > 0; broadcasts against ``logits``, may be traced and
         differentiated.
       scale: how much is added for a class of negatives alone, >= 0; broadcasts against ``logits``, may be traced and
@@ -108,8 +108,8 @@ def equalized_focal_loss(
 
     Returns:
       The loss in float32 (float64 for float64 logits): of the logits' shape for "none", else a scalar; and the state
-      for the next call, of the dtype of ``state``. Labels out of range, which make their element NaN, are not summed; a
-      NaN logit makes the sums of its class NaN.
+      for the next call, of the dtype of ``state``. Labels out of range, which make their element NaN, and NaN
+      logits are not summed.
 
     Raises:
       ValueError: as ``sigmoid_focal_loss``, and for float labels, a state that is not two numbers >= 0 a class,
@@ -141,10 +141,11 @@ def equalized_focal_loss(
     def loss_of(x: Array) -> Array:
         return _equalized(x, reduced.mask, labels, gamma, gamma + scale * imbalance, alpha)
 
-    size = jax.lax.stop_gradient(jnp.abs(jax.grad(lambda x: jnp.sum(loss_of(x)))(logits)))
+    size = jnp.abs(jax.grad(lambda x: jnp.sum(loss_of(x)))(jax.lax.stop_gradient(logits)))
+    size = jax.lax.stop_gradient(size)  # of the hyperparameters too
 
     def summed(before: Array, label: int) -> Array:
-        of_label = jnp.where(labels == label, size, 0)
+        of_label = jnp.where((labels == label) & ~jnp.isnan(size), size, 0)
         total = jnp.sum(of_label, axis=tuple(range(logits.ndim - 1)), dtype=before.dtype)
         return before + over_devices(total, axis_name)
 

@@ -60,7 +60,7 @@ def linear_softmax_focal_loss(
     Args:
       hidden: floating point ``(*n, d)``. For float16 and bfloat16 the products accumulate, and the loss is computed, in
         float32.
-      kernel: ``(d, v)``, of the dtype of ``hidden``.
+      kernel: ``(d, v)``, of the dtype of ``hidden``. An embedding ``(v, d)`` that is tied to it goes in as ``.T``.
       labels: integers in [0, v), ``(*n)``.
       bias: ``(v,)``, floating point.
       gamma: the focusing exponent, >= 0: a scalar or one a class ``(v,)``. May be traced and differentiated.
@@ -78,7 +78,7 @@ def linear_softmax_focal_loss(
     >>> hidden, kernel = jnp.array([[1.0, -0.5], [0.2, 0.4]]), jnp.array([[2.0, 0.5, -1.0], [0.1, 0.2, 0.3]])
     >>> with jnp.printoptions(precision=4, suppress=True):
     ...     print(linear_softmax_focal_loss(hidden, kernel, jnp.array([0, 1])))
-    [0.0149 0.5174]
+    [0.0096 0.5093]
 
     References:
       Lin, Goyal, Girshick, He, Dollár, "Focal Loss for Dense Object Detection", 2017,
@@ -278,7 +278,9 @@ def _check_layer(hidden: ArrayLike, kernel: ArrayLike, bias: ArrayLike | None) -
     if kernel.shape[1] == 0:
         raise ValueError(f"kernel must have at least one class, got shape {kernel.shape}")
     if kernel.dtype != hidden.dtype:
-        raise ValueError(f"kernel must have the dtype of hidden, {hidden.dtype}, got dtype {kernel.dtype}")
+        raise ValueError(
+            f"kernel must have the dtype of hidden, {hidden.dtype}, got dtype {kernel.dtype}: cast one with astype"
+        )
     dtype = jnp.float64 if hidden.dtype == jnp.float64 else jnp.float32
     if bias is not None:
         if np.shape(bias) != kernel.shape[1:]:

@@ -8,7 +8,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-from ._checks import NON_NEGATIVE, POSITIVE, check_class_weights, check_logits, check_scalar, check_values
+from ._checks import NON_NEGATIVE, POSITIVE, check_class_weights, check_counts, check_logits, check_scalar
 from ._classes import class_index, class_rows, label_margin
 from ._margin import focal_curve
 from ._reduce import weigh
@@ -167,12 +167,21 @@ def seesaw_loss(
       ValueError: as ``softmax_focal_loss``, and for float labels, a state that is not one count >= 0 a class, or p or
         q < 0.
 
+    >>> import jax
     >>> import jax.numpy as jnp
     >>> logits, labels = jnp.array([[2.0, 0.5, -1.0], [0.1, 0.2, 0.3]]), jnp.array([0, 1])
     >>> loss, state = seesaw_loss(logits, labels, seesaw_init(3))
     >>> with jnp.printoptions(precision=4, suppress=True):
     ...     print(loss, state.counts)
     [0.2413 1.1801] [1. 1. 0.]
+
+    In a training step the state goes in and comes out beside the gradient:
+
+    >>> def loss_of(logits, state):
+    ...     return seesaw_loss(logits, labels, state, reduction="mean")
+    >>> (loss, state), gradient = jax.value_and_grad(loss_of, has_aux=True)(logits, state)
+    >>> state.counts.tolist()
+    [2.0, 2.0, 0.0]
 
     References:
       Wang, Zhang, Zang, Cao, Pang, Gong, Chen, Liu, Loy, Lin, "Seesaw Loss for Long-Tailed Instance Segmentation",
@@ -231,8 +240,7 @@ def _seesaw(logits: Array, labels: Array, log_counts: Array, p: Array, q: Array)
 
 def _check_counts(counts: ArrayLike, logits: Float[Array, "*n c"]) -> Float[Array, "c"]:
     """One number >= 0 a class, as a constant."""
-    array = jnp.asarray(counts, logits.dtype)
-    if array.shape != (logits.shape[-1],):
-        raise ValueError(f"counts must have one number a class, shape ({logits.shape[-1]},), got shape {array.shape}")
-    check_values("counts", counts, NON_NEGATIVE)
-    return jax.lax.stop_gradient(array)
+    n = check_counts(counts, logits.dtype)
+    if n.shape != (logits.shape[-1],):
+        raise ValueError(f"counts must have one number a class, shape ({logits.shape[-1]},), got shape {n.shape}")
+    return jax.lax.stop_gradient(n)

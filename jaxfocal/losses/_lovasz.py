@@ -4,6 +4,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Bool, Float
@@ -107,8 +108,8 @@ def lovasz_hinge_loss(
     Args:
       logits: floating point, (B, ...). float16 and bfloat16 are computed in float32.
       labels: of the same shape; bool or integer in {0, 1}.
-      where: bool, of pixels, broadcasts to ``logits``; pixels where it is False are dropped, and their values not
-        looked at. An image that keeps no pixel is dropped.
+      where: bool, of pixels, with the dimensions of ``logits``, to which it broadcasts; pixels where it is False are
+        dropped, and their values not looked at: ``where=labels != 255``. An image that keeps no pixel is dropped.
       weights, reduction, normalizer: as in ``dice_loss``.
 
     Returns:
@@ -131,6 +132,8 @@ def lovasz_hinge_loss(
     logits = check_logits(logits)
     if logits.ndim < 1:
         raise ValueError("logits must have images along axis 0, got a scalar")
+    if where is not None and np.ndim(where) != logits.ndim:
+        raise ValueError(f"where must have the dimensions of logits, {logits.ndim}, got shape {np.shape(where)}")
     pixels = Reduction(logits.shape, where, None, "none", None)
     labels = keep(check_binary_labels(labels, logits, where, soft=False), pixels.mask)
     flat = (len(logits), math.prod(logits.shape[1:]))

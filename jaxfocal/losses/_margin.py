@@ -84,6 +84,11 @@ def poly_curve(margin: Float[Array, "*n"], gamma: Float[Array, "..."], epsilon: 
     return focal_curve(margin, gamma) + epsilon * power_of_q(r, d, gamma + 1)
 
 
+def probability_or_nan(labels: Array, logits: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """Labels in [0, 1] in the logits' dtype; NaN, and so in value and gradient, for any other."""
+    return jnp.where((labels >= 0) & (labels <= 1), labels.astype(logits.dtype), jnp.nan)
+
+
 def sigmoid_margin(logits: Float[Array, "*n"], labels: Array) -> Float[Array, "*n"]:
     """``x`` where the label is 1, ``-x`` where it is 0; NaN, in the gradient too, for any other label."""
     sign = jnp.where((labels == 0) | (labels == 1), jnp.where(labels == 1, 1.0, -1.0), jnp.nan)

@@ -6,7 +6,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from ._checks import BELOW_ONE, NON_NEGATIVE, check_binary_labels, check_logits, check_option
-from ._margin import focal_curve, odds
+from ._margin import focal_curve, odds, probability_or_nan
 from ._power import abs_power
 from ._reduce import Reduction, keep, weigh
 from ._residual import one_residual
@@ -41,7 +41,7 @@ def asymmetric_loss(
       logits: floating point, any shape. float16 and bfloat16 are computed in float32.
       labels: of the same shape; bool or integer in {0, 1}, or float in [0, 1].
       gamma_pos, gamma_neg: the focusing exponents of positives and negatives, >= 0; broadcast against ``logits``, may
-        be traced and differentiated.
+        be traced and differentiated. (The defaults are those of the authors' program.)
       clip: the probability margin ``m``, in [0, 1): negatives predicted below it cost nothing. Broadcasts against
         ``logits``, may be traced and, where > 0, differentiated.
       where, weights, reduction, normalizer: as in ``sigmoid_focal_loss``.
@@ -74,7 +74,7 @@ def asymmetric_loss(
 
 @one_residual
 def _asymmetric(logits: Array, labels: Array, gamma_pos: Array, gamma_neg: Array, clip: Array) -> Array:
-    y = jnp.where((labels >= 0) & (labels <= 1), labels.astype(logits.dtype), jnp.nan)
+    y = probability_or_nan(labels, logits)
     return weigh(y, focal_curve(logits, gamma_pos)) + weigh(1 - y, _shifted_curve(logits, gamma_neg, clip))
 
 

@@ -26,12 +26,12 @@ def region_loss(
     axis: int,
     **images: Any,
 ) -> Array:
-    """``rule(logits, mask, labels, kept, class_weights, *options)`` of checked arguments, over images."""
+    """``rule(logits, mask, labels, kept, class_weights, options)`` of checked arguments, over images."""
     logits = check_logits(logits)
     pixels, labels, kept, reduced = class_images(logits, labels, axis=axis, **images)
-    checked = [check_scalar(name, value, logits, accepted) for name, (value, accepted) in options.items()]
+    checked = {name: check_scalar(name, value, logits, accepted) for name, (value, accepted) in options.items()}
     class_weights = check_class_weights(class_weights, logits, axis)
-    return reduced(rule(pixels, reduced.mask, labels, kept, class_weights, *checked))
+    return reduced(rule(pixels, reduced.mask, labels, kept, class_weights, checked))
 
 
 def confusion(

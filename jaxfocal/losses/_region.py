@@ -44,15 +44,17 @@ def dice_loss(
 
     Args:
       logits: floating point, (B, ..., C) with classes along ``axis``: (B, H, W, C), or (B, C, H, W) with ``axis=1``.
-        float16 and bfloat16 are computed in float32.
+        At least two classes: for one foreground logit ``x`` a pixel, ``jnp.stack([jnp.zeros_like(x), x], -1)``.
+        float16 and bfloat16 are computed in float32. An infinite or NaN logit makes its image NaN.
       labels: integers in [0, C), of the shape of logits without ``axis``, or float distributions of logits' shape.
       smooth: a scalar, >= 0; may be traced and differentiated.
       class_weights: (C,), >= 0; the weights of the mean over classes. [0, 1, ..., 1] leaves the background out. All 0
         is a loss of 0.
       ignore_index: pixels with this integer label are dropped; any int32, 255 in most segmentation data.
       axis: the class axis.
-      where: bool, of pixels, broadcasts to logits without ``axis``; pixels where it is False are dropped, and their
-        values not looked at. An image that keeps no pixel is dropped.
+      where: bool, of pixels, with the dimensions of logits without ``axis``, to which it broadcasts; pixels where it is
+        False are dropped, and their values not looked at. An image that keeps no pixel is dropped: ``(B, 1, 1)`` masks
+        images.
       weights: multiplies the loss of each image; broadcasts to (B,).
       reduction, normalizer: as in ``softmax_focal_loss``, over the images kept.
 
@@ -224,36 +226,22 @@ def focal_tversky_loss(
     )
 
 
+Options = dict[str, Array]
+
+
 @one_residual
-def _dice(logits: Array, labels: Array, kept: Array | None, class_weights: Array | None, smooth: Array) -> Array:
-    of_class = tversky_of_class(*confusion(logits, labels, kept), 0.5, 0.5, smooth / 2)
+def _dice(logits: Array, labels: Array, kept: Array | None, class_weights: Array | None, o: Options) -> Array:
+    of_class = tversky_of_class(*confusion(logits, labels, kept), 0.5, 0.5, o["smooth"] / 2)
     return one_or_nan(labels, logits) * class_mean(of_class, class_weights)
 
 
 @one_residual
-def _tversky(
-    logits: Array,
-    labels: Array,
-    kept: Array | None,
-    class_weights: Array | None,
-    smooth: Array,
-    alpha: Array,
-    beta: Array,
-) -> Array:
-    of_class = tversky_of_class(*confusion(logits, labels, kept), alpha, beta, smooth)
+def _tversky(logits: Array, labels: Array, kept: Array | None, class_weights: Array | None, o: Options) -> Array:
+    of_class = tversky_of_class(*confusion(logits, labels, kept), o["alpha"], o["beta"], o["smooth"])
     return one_or_nan(labels, logits) * class_mean(of_class, class_weights)
 
 
 @one_residual
-def _focal_tversky(
-    logits: Array,
-    labels: Array,
-    kept: Array | None,
-    class_weights: Array | None,
-    smooth: Array,
-    alpha: Array,
-    beta: Array,
-    gamma: Array,
-) -> Array:
-    of_class = tversky_of_class(*confusion(logits, labels, kept), alpha, beta, smooth)
-    return one_or_nan(labels, logits) * class_mean(share_power(of_class, 1 / gamma), class_weights)
+def _focal_tversky(logits: Array, labels: Array, kept: Array | None, class_weights: Array | None, o: Options) -> Array:
+    of_class = tversky_of_class(*confusion(logits, labels, kept), o["alpha"], o["beta"], o["smooth"])
+    return one_or_nan(labels, logits) * class_mean(share_power(of_class, 1 / o["gamma"]), class_weights)

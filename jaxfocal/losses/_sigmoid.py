@@ -18,7 +18,7 @@ from ._checks import (
     check_option,
     is_hard,
 )
-from ._margin import focal_curve, odds, poly_curve, sigmoid_margin
+from ._margin import focal_curve, odds, poly_curve, probability_or_nan, sigmoid_margin
 from ._power import abs_power
 from ._reduce import Reduction, keep
 from ._residual import one_residual
@@ -211,7 +211,7 @@ def _star(logits: Array, labels: Array, gamma: Array, beta: Array, alpha: Array 
 
 @one_residual
 def _soft(logits: Array, labels: Array, gamma: Array, epsilon: Array | None, alpha: Array | None) -> Array:
-    y = jnp.where((labels >= 0) & (labels <= 1), labels, jnp.nan)
+    y = probability_or_nan(labels, logits)
     loss = _soft_curve(logits, y, gamma)
     if epsilon is not None:
         p, q, *_ = odds(logits)

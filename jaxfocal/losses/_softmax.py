@@ -51,7 +51,7 @@ def softmax_focal_loss(
 
     ``1 - p_t`` is never formed by subtraction: value and gradient keep their digits for logits of any size. A logit of
     -inf is a masked class, which takes no part in the others; a masked class as the label, or label mass on one, is an
-    infinite loss.
+    infinite loss. A logit of inf, as one of NaN, makes its row NaN.
 
     Args:
       logits: floating point, classes along ``axis``. float16 and bfloat16 are computed in float32.

@@ -25,16 +25,18 @@ def zeros(name: str, length: int) -> Float[Array, "length"]:
 
 
 def check_state(state: Any, kind: type[Statistics], length: int | None = None) -> Statistics:
-    """The vectors of ``state``, floating point and >= 0, as constants; of any length but 0 where none is given."""
+    """The vectors of ``state``, float32 or float64 and >= 0, as constants; any length but 0 where none is given."""
     if not isinstance(state, kind):
-        raise ValueError(f"state must be a {kind.__name__}, got {type(state).__name__}")
+        raise ValueError(
+            f"state must be a {kind.__name__}, as its init or the call before returned it, got {type(state).__name__}"
+        )
     return kind(*(_check_vector(f"state.{name}", leaf, length) for name, leaf in state._asdict().items()))  # type: ignore[attr-defined]
 
 
 def _check_vector(name: str, values: Any, length: int | None) -> Array:
     array = jnp.asarray(values)
-    if not jnp.issubdtype(array.dtype, jnp.floating):
-        raise ValueError(f"{name} must be floating point, got dtype {array.dtype}")
+    if array.dtype not in (jnp.float32, jnp.float64):  # half precision stops counting at a few hundred
+        raise ValueError(f"{name} must be float32 or float64, got dtype {array.dtype}")
     if length is not None and array.shape != (length,):
         raise ValueError(f"{name} must have one entry a class, shape ({length},), got shape {array.shape}")
     if array.ndim != 1 or array.size == 0:

@@ -94,16 +94,8 @@ def unified_focal_loss(
 
 
 @one_residual
-def _unified(
-    logits: Array,
-    labels: Array,
-    kept: Array | None,
-    class_weights: None,
-    smooth: Array,
-    delta: Array,
-    gamma: Array,
-    ce_weight: Array,
-) -> Array:
+def _unified(logits: Array, labels: Array, kept: Array | None, class_weights: None, options: dict[str, Array]) -> Array:
+    smooth, delta, gamma, ce_weight = (options[name] for name in ("smooth", "delta", "gamma", "ce_weight"))
     of_class = tversky_of_class(*confusion(logits, labels, kept), 1 - delta, delta, smooth)
     of_class = jnp.where(_is_background(of_class), of_class, share_power(of_class, 1 - gamma))
     of_pixels = _asymmetric_focal(keep(logits, kept), labels, delta, gamma)

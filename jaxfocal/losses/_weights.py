@@ -6,7 +6,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float, Real
 
-from ._checks import BELOW_ONE, FINITE, NON_NEGATIVE, check_scalar, check_values, host_values
+from ._checks import BELOW_ONE, FINITE, check_counts, check_scalar, host_values
 
 
 def inverse_frequency_weights(counts: Real[ArrayLike, "c"]) -> Float[Array, "c"]:
@@ -36,7 +36,7 @@ def inverse_frequency_weights(counts: Real[ArrayLike, "c"]) -> Float[Array, "c"]
     References:
       King, Zeng, "Logistic Regression in Rare Events Data", 2001, https://doi.org/10.1093/oxfordjournals.pan.a004868
     """
-    n = _check_counts(counts)
+    n = _counts(counts)
     return _inverse(n, n == 0)
 
 
@@ -70,7 +70,7 @@ def effective_number_weights(counts: Real[ArrayLike, "c"], *, beta: ArrayLike = 
       Cui, Jia, Lin, Song, Belongie, "Class-Balanced Loss Based on Effective Number of Samples", 2019,
       https://arxiv.org/abs/1901.05555
     """
-    n = _check_counts(counts)
+    n = _counts(counts)
     absent = n == 0
     return _inverse(_one_minus_power(beta, jnp.where(absent, 1, n)), absent)
 
@@ -106,25 +106,16 @@ def logit_adjustment(counts: Real[ArrayLike, "c"], *, tau: ArrayLike = 1.0) -> F
       Menon, Jayasumana, Rawat, Jain, Veit, Kumar, "Long-tail learning via logit adjustment", 2021,
       https://arxiv.org/abs/2007.07314
     """
-    n = _check_counts(counts)
+    n = _counts(counts)
     absent = n == 0
     total = jnp.sum(n)
     fewest = jnp.min(jnp.where(absent, 1, n))
     return check_scalar("tau", tau, n, FINITE) * jnp.log(jnp.where(absent, fewest, n) / total)
 
 
-def _check_counts(counts: ArrayLike) -> Float[Array, "c"]:
+def _counts(counts: ArrayLike) -> Float[Array, "c"]:
     """Counts in the dtype that the weights get; all NaN where one of them cannot be a count, or none is positive."""
-    array = jnp.asarray(counts)
-    if not (jnp.issubdtype(array.dtype, jnp.integer) or jnp.issubdtype(array.dtype, jnp.floating)):
-        raise ValueError(f"counts must be integer or floating point, got dtype {array.dtype}")
-    if array.ndim != 1:
-        raise ValueError(f"counts must have one count a class, shape (c,), got shape {array.shape}")
-    check_values("counts", counts, NON_NEGATIVE)
-    known = host_values(counts)
-    if known is not None and not known.any():
-        raise ValueError(f"counts must be positive for at least one class, got {known.tolist()}")
-    n = array if array.dtype == jnp.float64 else array.astype(jnp.float32)
+    n = check_counts(counts)
     return jnp.where(jnp.all((n >= 0) & (n < jnp.inf)) & jnp.any(n > 0), n, jnp.nan)
 
 

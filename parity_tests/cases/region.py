@@ -53,7 +53,12 @@ def _class_mean(losses: list[mpf], class_weights: np.ndarray | None) -> mpf:
 
 
 def exact_dice(logits: Any, label: Any, *, smooth: float = 1e-5, class_weights: np.ndarray | None = None) -> mpf:
-    return _class_mean(_tversky_of_class(logits, label, 0.5, 0.5, mpf(smooth) / 2), class_weights)
+    pixels, losses = _pixels(logits, label), []
+    for c in range(len(pixels[0][0])):
+        both = mp.fsum(p[c] * t[c] for p, t in pixels)
+        predicted, labelled = mp.fsum(p[c] for p, _ in pixels), mp.fsum(t[c] for _, t in pixels)
+        losses.append(1 - (2 * both + mpf(smooth)) / (predicted + labelled + mpf(smooth)))
+    return _class_mean(losses, class_weights)
 
 
 def exact_tversky(

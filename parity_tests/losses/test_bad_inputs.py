@@ -20,6 +20,9 @@ BAD = {
     "soft label 1.5": (SIGMOID, np.zeros(2), np.array([0.5, 1.5]), {}, "labels must be in [0, 1], got labels[1] = 1.5"),
     "soft label nan": (SIGMOID, np.zeros(1), np.array([np.nan]), {}, "labels must be in [0, 1], got labels[0] = nan"),
     "gamma -1": (SIGMOID, X, BINARY, {"gamma": -1.0}, "gamma must be >= 0 and finite, got gamma = -1.0"),
+    "gamma None": (SIGMOID, X, BINARY, {"gamma": None}, "gamma must be a number, got None"),
+    "gamma of text": (SOFTMAX, X, CLASSES, {"gamma": "2"}, "gamma must be a number, got '2'"),
+    "no clip": (jf.asymmetric_loss, X, BINARY, {"clip": None}, "clip must be a number, got None"),
     "gamma inf": (SIGMOID, X, BINARY, {"gamma": np.inf}, "gamma must be >= 0 and finite, got gamma = inf"),
     "one bad gamma": (SOFTMAX, X, CLASSES, {"gamma": [1, -2, 0, 0]}, "gamma must be >= 0 and finite, got gamma[1] = -2"),
     "gamma shape": (SIGMOID, X, BINARY, {"gamma": np.ones(3)}, "gamma must broadcast to the shape of logits, (3, 4), got shape (3,)"),
@@ -51,6 +54,8 @@ BAD = {
     "flag for ignore_index": (SOFTMAX, X, CLASSES, {"ignore_index": True}, "ignore_index must be a Python integer, got True"),
     "wide ignore_index": (SOFTMAX, X, CLASSES, {"ignore_index": 2**40}, "ignore_index must fit in 32 bits, got 1099511627776"),
     "axis": (SOFTMAX, X, CLASSES, {"axis": 2}, "axis must name one of the 2 dimensions of logits, got axis=2 for shape (3, 4)"),
+    "fractional axis": (SOFTMAX, X, CLASSES, {"axis": 1.0}, "axis must be an integer, got 1.0"),
+    "no axis": (SOFTMAX, X, CLASSES, {"axis": None}, "axis must be an integer, got None"),
     "axis of a scalar": (SOFTMAX, np.zeros(()), np.zeros((), int), {}, "axis must name one of the 0 dimensions"),
     "no classes": (SOFTMAX, np.zeros((3, 0)), CLASSES, {}, "logits must have at least one class along axis -1, got shape (3, 0)"),
 }  # fmt: skip

@@ -68,19 +68,25 @@ def _cross_entropy(t, y):
     return exact_quality(t, y, beta=0.0)
 
 
-def test_quality_near_the_target_in_float32():
+@pytest.mark.parametrize("beta", [1.0, 2.0])
+def test_quality_near_the_target_in_float32(beta):
     """The difference cancels, so that the error is small beside 1, not beside the loss."""
-    logits = np.random.default_rng(0).uniform(-8, 8, 2000).astype(np.float32)
-    nearby = 1 + np.random.default_rng(1).choice([0.0, 1e-7, 1e-5, 1e-3], 2000)
+    logits = np.random.default_rng(0).uniform(-8, 8, 1000).astype(np.float32)
+    nearby = 1 + np.random.default_rng(1).choice([0.0, 1e-7, 1e-5, 1e-3], 1000)
     labels = np.clip(nearby / (1 + np.exp(-np.float64(logits))), 0, 1).astype(np.float32)
-    for beta in (1.0, 2.0):
-        options = {"beta": beta}
-        got = map(np.float64, derivatives(QUALITY, logits, labels, options, order=1))
-        right = derivatives(QUALITY, np.float64(logits), np.float64(labels), options, order=1)
-        value_error, slope_error = (np.abs(a - b).max() for a, b in zip(got, right, strict=True))
-        assert value_error <= 8 * EPS
-        if beta == 2:  # below, the slope jumps at the target
-            assert slope_error <= 8 * EPS
+    with mp.workdps(50):
+        right = [
+            (exact_quality(x, y, beta=beta), mp.diff(lambda t, y=y: exact_quality(t, y, beta=beta), x))
+            for x, y in zip(logits.tolist(), labels.tolist(), strict=True)
+        ]
+    right_value, right_slope = np.array(right, float).T
+    value, slope = map(np.float64, derivatives(QUALITY, logits, labels, {"beta": beta}, order=1))
+    assert np.abs(value - right_value).max() <= 8 * EPS
+    away = np.abs(np.float64(labels) - 1 / (1 + np.exp(-np.float64(logits)))) > 4 * EPS
+    # at the target itself the slope of beta = 1 jumps, and its sign is that of a rounding error
+    compared = away if beta == 1 else np.full(away.shape, True)
+    assert 300 < away.sum() < away.size
+    assert np.abs(slope - right_slope)[compared].max() <= 8 * EPS
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.5, 0.9])

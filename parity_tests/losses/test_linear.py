@@ -230,20 +230,38 @@ jax.config.update("jax_enable_x64", True)
 rng = np.random.default_rng(0)
 hidden, kernel, labels = rng.normal(size=(48, 16)), rng.normal(size=(16, 800)), rng.integers(0, 800, 48)
 mesh = jax.make_mesh((8,), ("vocabulary",), axis_types=(jax.sharding.AxisType.Auto,))
-split = jax.NamedSharding(mesh, jax.P(None, "vocabulary"))
+split, everywhere = jax.NamedSharding(mesh, jax.P(None, "vocabulary")), jax.NamedSharding(mesh, jax.P())
 
 def loss(hidden, kernel):
     return jf.linear_softmax_focal_loss(hidden, kernel, labels, chunk_size=16, reduction="mean")
 
-step = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)), in_shardings=(None, split))
-compiled = step.lower(hidden, kernel).compile()
-value, (hidden_dot, kernel_dot) = compiled(hidden, jax.device_put(kernel, split))
+def with_a_whole_kernel(hidden, kernel):
+    return loss(hidden, jax.lax.with_sharding_constraint(kernel, everywhere))
+
+def with_whole_logits(hidden, kernel):
+    logits = jax.lax.with_sharding_constraint(hidden @ kernel, everywhere)
+    return jf.softmax_focal_loss(logits, labels, reduction="mean")
+
 right = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(hidden, kernel)
-for got, expected in zip((value, hidden_dot, kernel_dot), jax.tree.leaves(right)):
-    np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-13)
-print(kernel_dot.sharding.spec == split.spec)
-print(compiled.as_text())
+for program in (loss, with_a_whole_kernel, with_whole_logits):
+    step = jax.jit(jax.value_and_grad(program, argnums=(0, 1)), in_shardings=(None, split))
+    compiled = step.lower(hidden, kernel).compile()
+    value, (hidden_dot, kernel_dot) = compiled(hidden, jax.device_put(kernel, split))
+    for got, expected in zip((value, hidden_dot, kernel_dot), jax.tree.leaves(right)):
+        np.testing.assert_allclose(got, expected, rtol=1e-11, atol=1e-13)
+    print("PROGRAM", kernel_dot.sharding.spec == split.spec)
+    print(compiled.as_text())
 """
+COLLECTIVE = r" = (.*?) (all-gather|all-to-all|collective-permute|reduce-scatter|all-reduce)(?:-start)?\("
+
+
+def moved_between_devices(program):
+    """How many elements each collective operation of a compiled program moves, one number an operand."""
+    return [
+        (operation, np.prod([int(n) for n in shape.split(",") if n], dtype=int))
+        for shapes, operation in re.findall(COLLECTIVE, program)
+        for shape in re.findall(r"\[([\d,]*)\]", shapes)
+    ]
 
 
 def test_a_kernel_split_over_its_classes_is_not_gathered():
@@ -253,10 +271,11 @@ def test_a_kernel_split_over_its_classes_is_not_gathered():
         [sys.executable, "-c", SHARDED], capture_output=True, text=True, env={**os.environ, **environment}
     )
     assert result.returncode == 0, result.stderr
-    still_split, _, program = result.stdout.partition("\n")
-    assert still_split == "True"
-    moved = re.findall(
-        r"(?:f64|s64|s32|pred)\[([\d,]*)\][^=\n]* (?:all-gather|all-to-all|collective-permute)(?:-start)?\(", program
-    )
-    assert all(np.prod([int(n) for n in shape.split(",") if n], dtype=int) <= 48 * 16 for shape in moved), moved
-    assert "all-reduce" in program
+    chunked, *gathering = result.stdout.split("PROGRAM ")[1:]
+    assert chunked.startswith("True\n")
+    moved = moved_between_devices(chunked)
+    assert {"all-reduce"} <= {operation for operation, _ in moved}
+    assert all(size <= 48 * 16 for _, size in moved), moved
+    for program in gathering:  # the same search finds the kernel, or the logits, where they do travel
+        moved = moved_between_devices(program)
+        assert any(operation == "all-gather" and size >= 16 * 800 for operation, size in moved), moved

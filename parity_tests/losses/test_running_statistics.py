@@ -1,5 +1,10 @@
 """Running statistics go in and come out: the same as in PyTorch, over devices, under every transformation."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -127,34 +132,53 @@ def test_a_mapped_axis_counts_as_one_batch(case, masked):
         assert_equal_trees(jax.tree.map(lambda leaf, half=half: leaf[half], states), expected[1], rtol=1e-14)
 
 
-@by_case
-def test_the_state_is_the_same_on_every_device_of_a_shard_map(case):
-    """The sum over devices makes it known to be replicated, which ``out_specs`` asks for."""
-    logits, labels = case.example()
-    mesh = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
-    rows, everywhere = jax.P("data"), jax.P()
+ON_DEVICES = """
+import jax, jax.numpy as jnp, numpy as np
+import jaxfocal as jf
+from parity_tests.cases import BY_ID
+jax.config.update("jax_enable_x64", True)
+mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+rows, everywhere = jax.P("data"), jax.P()
 
-    def gradient(x, y, state):
+def gradient(case, axis_name):
+    def run(x, y, kept, state):
         def loss(x):
-            values, new = full_loss(case)(x, y, state, axis_name="data")
-            return values.sum(), new
+            values, new = getattr(jf, case.name)(x, y, state, where=kept, axis_name=axis_name)
+            return values.sum(), (values, new)
+        slope, (values, new) = jax.grad(loss, has_aux=True)(x)
+        return (slope, values), new
+    return run
 
-        return jax.grad(loss, has_aux=True)(x)
-
-    mapped = jax.shard_map(gradient, mesh=mesh, in_specs=(rows, rows, everywhere), out_specs=(rows, everywhere))
+for case in map(BY_ID.get, ("seesaw", "equalized_focal", "ghm")):
+    examples = [case.example(seed) for seed in range(4)]
+    logits, labels = (np.concatenate(arrays) for arrays in zip(*examples))  # two of the 16 rows on each device
     state = jax.tree.map(jnp.asarray, case.state)
-    assert_equal_trees(jax.jit(mapped)(logits, labels, state), jax.jit(gradient_alone(case))(logits, labels, state))
+    some = np.random.default_rng(0).uniform(size=labels.shape) < 0.6
+    some[2:4] = False  # one device keeps nothing
+    for kept in (np.full(labels.shape, True), some):
+        specs = {"in_specs": (rows, rows, rows, everywhere), "out_specs": (rows, everywhere)}
+        mapped = jax.jit(jax.shard_map(gradient(case, "data"), mesh=mesh, **specs))
+        got, right = mapped(logits, labels, kept, state), jax.jit(gradient(case, None))(logits, labels, kept, state)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15), got, right)
+        assert all(leaf.sharding.is_fully_replicated and len(leaf.sharding.device_set) == 8 for leaf in got[1])
+        alone = gradient(case, None)(logits[:2], labels[:2], kept[:2], state)[1]
+        assert not all(np.allclose(a, b) for a, b in zip(alone, right[1])), "one device sees all there is"
+    print(case.id)
+"""
 
 
-def gradient_alone(case):
-    def gradient(x, y, state):
-        def loss(x):
-            values, new = full_loss(case)(x, y, state)
-            return values.sum(), new
-
-        return jax.grad(loss, has_aux=True)(x)
-
-    return gradient
+def test_over_devices_losses_and_state_are_those_of_one_batch():
+    """On 8 devices of one host, under a shard_map, whose ``out_specs`` asks that all have the same state."""
+    environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    result = subprocess.run(
+        [sys.executable, "-c", ON_DEVICES],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        cwd=Path(__file__).parents[2],
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == [case.id for case in STATEFUL]
 
 
 @by_case
