@@ -201,8 +201,8 @@ BAD = {
     "delta": ("unified_focal_loss", X, Y, {"delta": 1.5}, "delta must be in [0, 1], got delta = 1.5"),
     "ce_weight": ("unified_focal_loss", X, Y, {"ce_weight": 2.0}, "ce_weight must be in [0, 1], got ce_weight = 2.0"),
     "no images": ("dice_loss", X[0, 0], Y[0, 0], {}, "logits must have images along axis 0 and a class axis"),
-    "one class": ("dice_loss", X[..., :1], Y * 0, {}, "logits must have at least two classes: for one foreground logit"),
-    "mask of images": ("dice_loss", X, Y, {"where": np.ones(len(X), bool)}, "where must have the dimensions of the pixels"),
+    "one class": ("dice_loss", X[..., :1], Y * 0, {}, "logits must have at least two classes: for one"),
+    "mask of images": ("dice_loss", X, Y, {"where": np.ones(len(X), bool)}, "where must have the dimensions of the"),
     "pixel weights": ("dice_loss", X, Y, {"weights": np.ones((2, 3))}, "weights must broadcast to the shape of the"),
     "class weights": ("dice_loss", X, Y, {"class_weights": np.ones(3)}, "class_weights must have one weight a class"),
 }  # fmt: skip

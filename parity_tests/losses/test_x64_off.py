@@ -31,6 +31,10 @@ def rounded(x, dtype):
     return x.astype(np.float32).astype(dtype) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
 
 
+def named(arrays):
+    return {f"array {i}": array for i, array in enumerate(arrays)}
+
+
 def results_of(case, options, dtype):
     """Losses (of traced labels, and of known), their mean, slope, and what becomes of the state."""
     logits, labels = (rounded(a, dtype) for a in case.example())
@@ -43,7 +47,7 @@ def results_of(case, options, dtype):
 
     def total(x, y):
         values, new = loss(x, y)
-        return values.sum(), {"values": values, "mean": loss(x, y, reduction="mean")[0], **dict(enumerate(new))}
+        return values.sum(), {"values": values, "mean": loss(x, y, reduction="mean")[0], **named(new)}
 
     (_, results), slope = jax.jit(jax.value_and_grad(total, has_aux=True))(logits, labels)
     return {"slope": slope, "known labels": loss(logits, labels)[0], **results}
@@ -57,7 +61,7 @@ def results_of_linear(dtype):
         return values.sum(), values
 
     (_, values), slope = jax.jit(jax.value_and_grad(total, argnums=(0, 1), has_aux=True))(hidden, kernel)
-    return {"values": values, **dict(enumerate(slope))}
+    return {"values": values, **named(slope)}
 
 
 # the checks: each a name, and a function that fails
