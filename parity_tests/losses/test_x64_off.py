@@ -5,6 +5,7 @@ the float64 results in ``FILE``, shows everything that is wrong, and fails if an
 """
 
 import os
+import re
 import subprocess
 import sys
 import traceback
@@ -68,9 +69,10 @@ def results_of_linear(dtype):
 
 
 def registry():
-    """Every row with every variant, and float32 tolerances for its loss and its slope."""
+    """Every row with its first and last variant, and float32 tolerances for its loss and its slope."""
     for case in CASES:
-        for i, options in enumerate(case.variants):
+        for i in sorted({0, len(case.variants) - 1}):
+            options = case.variants[i]
             logits, labels = case.example()
             relative, absolute = case.float32_tolerance(logits, labels, np.max(options.get("gamma", 2.0)))
             yield f"{case.id} {i}", partial(results_of, case, options), np.max(relative), absolute
@@ -111,7 +113,8 @@ def check_large_counts(traced):
     for name, (function, expected) in right.items():
         got = jax.jit(lambda f=function: f(COUNTS))() if traced else function(COUNTS)
         assert got.dtype == jnp.float32, name
-        np.testing.assert_allclose(got, expected, rtol=1e-5, err_msg=name)
+        atol = 2 * EPS if name == "logit_adjustment" else 0  # the logarithm of a share near 1
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=atol, err_msg=name)
 
 
 def average_one(weights):
@@ -126,7 +129,7 @@ def check_wide_label(loss, logits, labels, where_shape):
         values = jax.jit(lambda kept: loss(logits, wide, where=kept))(np.ones(where_shape, bool))
     except ValueError:
         return
-    assert np.isnan(values.flat[0]), values
+    assert np.isnan(np.ravel(values)[0]), values
 
 
 def check_wide_ignored(traced):
@@ -172,13 +175,13 @@ def all_checks(right):
 
 def main(path):
     assert not jax.config.jax_enable_x64
-    failed = []
-    for name, check in all_checks(dict(np.load(path))):
+    failed, checks = [], list(all_checks(dict(np.load(path))))
+    for name, check in checks:
         try:
             check()
         except Exception:
             failed.append(f"--- {name}\n{traceback.format_exc(limit=-3)}")
-    print(f"{len(failed)} checks failed", *failed, sep="\n", file=sys.stderr)
+    print(f"{len(failed)} of {len(checks)} checks failed", *failed, sep="\n", file=sys.stderr)
     sys.exit(bool(failed))
 
 
@@ -195,3 +198,8 @@ def test_every_loss_and_option_without_64_bits(tmp_path):
         cwd=Path(__file__).parents[2],
     )
     assert result.returncode == 0, result.stderr
+    assert re.match("0 of [1-9]", result.stderr), result.stderr
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
