@@ -57,6 +57,7 @@ def tversky_of_class(tp: Array, fp: Array, fn: Array, alpha: ArrayLike, beta: Ar
 
 
 def class_mean(of_class: Float[Array, "b c"], class_weights: Array | None) -> Float[Array, "b"]:
+    """The mean over classes, weighed; 0 where no class has weight."""
     if class_weights is None:
         return jnp.mean(of_class, axis=-1)
     total = jnp.sum(class_weights)
