@@ -49,17 +49,17 @@ def check_logits(logits: ArrayLike) -> Array:
     return array if array.dtype == jnp.float64 else array.astype(jnp.float32)
 
 
-def as_labels(labels: ArrayLike) -> Array:
-    """Labels as a JAX array; integers that JAX would wrap are clipped instead, so that they stay out of range."""
-    known = host_values(labels)
+def as_array(x: ArrayLike) -> Array:
+    """``x`` as a JAX array; integers that JAX would wrap are clipped instead, so that they stay out of range."""
+    known = host_values(x)
     if known is None or known.dtype.kind not in "iu" or known.dtype.itemsize <= jnp.result_type(int).itemsize:
-        return jnp.asarray(labels)
+        return jnp.asarray(x)
     return jnp.asarray(np.clip(known, -(2**31), 2**31 - 1).astype(np.int32))
 
 
 def check_binary_labels(labels: ArrayLike, logits: Array, where: ArrayLike | None, *, soft: bool = True) -> Array:
     """Labels of the logits' shape: bool or integer in {0, 1}, or float in [0, 1] (cast to the logits' dtype)."""
-    array = as_labels(labels)
+    array = as_array(labels)
     if array.shape != logits.shape:
         raise ValueError(f"labels must have the shape of logits, {logits.shape}, got labels of shape {array.shape}")
     if is_hard(array):
@@ -82,7 +82,7 @@ def check_class_labels(
 ) -> Array:
     """Integer classes of the logits' shape without ``axis``, in [0, c), or float distributions of the logits' shape."""
     _check_ignore_index(ignore_index)
-    array = as_labels(labels)
+    array = as_array(labels)
     num_classes = logits.shape[axis]
     rows = logits.shape[:axis] + logits.shape[axis + 1 :]
     if array.dtype == jnp.bool_:

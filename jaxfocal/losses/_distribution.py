@@ -5,7 +5,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-from ._checks import Accepted, as_labels, check_axis, check_logits, check_values, is_hard
+from ._checks import Accepted, as_array, check_axis, check_logits, check_values, is_hard
 from ._margin import focal_curve, softmax_margin
 from ._reduce import Reduction, keep, weigh
 from ._residual import one_residual
@@ -65,7 +65,7 @@ def distribution_focal_loss(
 
 def _check_targets(labels: ArrayLike, logits: Array, axis: int, where: ArrayLike | None) -> Array:
     """Targets in [0, n - 1], in the logits' dtype."""
-    array = as_labels(labels)
+    array = as_array(labels)
     if array.dtype == jnp.bool_:
         raise ValueError("labels must be integer or floating point, got dtype bool")
     is_hard(array)  # an error for any other dtype

@@ -7,7 +7,7 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Int
 
-from ._checks import NON_NEGATIVE, as_labels, broadcasts_to, check_values
+from ._checks import NON_NEGATIVE, as_array, broadcasts_to, check_values
 
 
 def ohem_mask(
@@ -149,7 +149,7 @@ def _count(mask: Bool[Array, "*n"]) -> Int[Array, ""]:
 
 def _check_num_samples(num_samples: ArrayLike, size: int) -> Int[Array, ""]:
     """The number of samples, at most ``size``."""
-    array = as_labels(num_samples)
+    array = as_array(num_samples)
     if array.ndim != 0 or not jnp.issubdtype(array.dtype, jnp.integer):
         raise ValueError(f"num_samples must be an integer scalar, got dtype {array.dtype} and shape {array.shape}")
     check_values("num_samples", num_samples, NON_NEGATIVE)
@@ -158,7 +158,7 @@ def _check_num_samples(num_samples: ArrayLike, size: int) -> Int[Array, ""]:
 
 
 def _check_labels(labels: ArrayLike) -> Array:
-    array = as_labels(labels)
+    array = as_array(labels)
     if array.dtype == jnp.bool_:
         return array.astype(jnp.int8)
     if not jnp.issubdtype(array.dtype, jnp.integer):
