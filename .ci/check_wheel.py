@@ -34,5 +34,5 @@ def says(command: list[str], status: int, message: str) -> None:
 binaries = Path(sys.executable).parent
 says([sys.executable, "-c", "import torchref"], 1, "torchref needs PyTorch: pip install 'jaxfocal[torch]'")
 says([str(binaries / "jaxfocal"), "train", "two-model"], 2, "pip install 'jaxfocal[train]'")
-says([str(binaries / "jaxfocal"), "figures"], 2, "jaxfocal figures needs matplotlib")
+says([str(binaries / "jaxfocal"), "figures"], 2, "jaxfocal figures needs")
 print("the wheel works: jaxfocal", jf.__version__, "on JAX", jax.__version__, "and Python", sys.version.split()[0])
