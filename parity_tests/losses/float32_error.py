@@ -15,6 +15,7 @@ import numpy as np
 from mpmath import mp, mpf
 
 from parity_tests.cases import CASES, EPS, LossCase
+from parity_tests.compiling import jit_as_usual
 
 GAMMAS = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
 DIGITS = 90  # 1 - p_t is formed by subtraction in the textbook formula, and p_t may be 1 - 1e-38
@@ -57,17 +58,22 @@ def worst_errors(case: LossCase) -> Iterator[Worst]:
     else:
         m = np.abs(logits.astype(np.float64))
     name, values = case.sweep
-    gradient_of = jax.jit(jax.grad(lambda x, y, gamma: case.loss(x, y, **{name: gamma}).sum()))
+
+    def total(x, y, gamma):
+        values = case.loss(x, y, **{name: gamma})
+        return values.sum(), values
+
+    gradient_and_value_of = jit_as_usual(jax.grad(total, has_aux=True))
     for gamma in np.float32(values):
         bound = 4 * EPS * (1 + (1 + float(gamma)) * m)
-        value = np.asarray(case.loss(logits, labels, **{name: gamma}))
-        gradient = np.asarray(gradient_of(logits, labels, gamma))
+        gradient, value = map(np.asarray, gradient_and_value_of(logits, labels, gamma))
+        eager_value = np.asarray(case.loss(logits, labels, **{name: gamma}))
         with mp.workdps(DIGITS):
             right, right_gradient = _right(case, logits, labels, {name: float(gamma)})
             yield Worst(
                 case.id,
                 float(gamma),
-                _worst(value, right, bound, case.smallest),
+                max(_worst(v, right, bound, case.smallest) for v in (value, eager_value)),
                 _worst(gradient, right_gradient, bound[:, None] if case.over == "row" else bound, case.smallest),
             )
 

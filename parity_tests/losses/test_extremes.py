@@ -7,6 +7,7 @@ import pytest
 
 import jaxfocal as jf
 from parity_tests.cases import CASES
+from parity_tests.compiling import jit_as_usual
 
 GAMMAS = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
 EXTREMES = np.array([-1e4, -1e3, -104.0, -88.0, -1.0, 0.0, 1.0, 88.0, 104.0, 1e3, 1e4])
@@ -29,7 +30,8 @@ def test_value_and_both_derivatives_are_finite(case, dtype):
     def curvature(x, option):
         return jax.grad(lambda x: jax.grad(total)(x, option).sum())(x)
 
-    functions = jax.jit(lambda x, o: (*jax.value_and_grad(total, argnums=(0, 1))(x, o), curvature(x, o)))
+    jit = jit_as_usual if dtype == "float32" else jax.jit
+    functions = jit(lambda x, o: (*jax.value_and_grad(total, argnums=(0, 1))(x, o), curvature(x, o)))
     for value in values:
         for result in jax.tree.leaves(functions(logits, jnp.asarray(value, dtype))):
             assert np.isfinite(result).all()

@@ -6,6 +6,7 @@ import pytest
 
 import jaxfocal as jf
 from parity_tests.cases import CASES, EPS, SMALLEST_NORMAL, variants_of
+from parity_tests.compiling import jit_as_usual
 from parity_tests.losses.float32_error import GAMMAS, worst_errors
 
 
@@ -24,7 +25,7 @@ def test_within_the_bound_everywhere(span):
         return jax.vmap(jax.value_and_grad(lambda z: jf.sigmoid_focal_loss(z, np.array(1), gamma=gamma)))(z)
 
     z = np.linspace(-span, span, 200_001, dtype=np.float32)
-    function = jax.jit(value_and_slope)
+    function = jit_as_usual(value_and_slope)
     for gamma in np.float32(GAMMAS):
         bound = 4 * EPS * (1 + (1 + np.float64(gamma)) * np.abs(np.float64(z)))
         for got, right in zip(function(z, gamma), function(np.float64(z), np.float64(gamma)), strict=True):
@@ -36,19 +37,19 @@ def test_within_the_bound_everywhere(span):
 def test_ordinary_logits(case, options):
     """Every loss and every option: float32 against float64 at the same logits."""
 
-    def value_and_gradient(x, y, options):
+    def value_and_gradient(x, y, options, compiled):
         def loss(x):
             values = case.loss(x, y, **options)
             return values.sum(), values
 
-        return jax.tree.map(np.float64, jax.jit(jax.grad(loss, has_aux=True))(x)[::-1])
+        return jax.tree.map(np.float64, compiled(jax.grad(loss, has_aux=True))(x)[::-1])
 
     logits, labels = (np.float32(a) if a.dtype.kind == "f" else a for a in case.example())
     options32 = {name: np.float32(option) for name, option in options.items()}
     options64 = {name: np.float64(option) for name, option in options32.items()}
-    got = value_and_gradient(logits, labels, options32)
+    got = value_and_gradient(logits, labels, options32, jit_as_usual)
     labels64 = np.float64(labels) if labels.dtype.kind == "f" else labels
-    right = value_and_gradient(np.float64(logits), labels64, options64)
+    right = value_and_gradient(np.float64(logits), labels64, options64, jax.jit)
     relative, absolute = case.float32_tolerance(np.float64(logits), labels, np.max(options.get("gamma", 2.0)))
     assert (np.abs(got[0] - right[0]) <= relative * np.abs(right[0]) + absolute).all()
     assert np.abs(got[1] - right[1]).max() <= np.max(relative) * np.abs(right[1]).max() + absolute

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from parity_tests.cases import CASES, variants_of
+from parity_tests.compiling import jit_as_usual
 
 by_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 
@@ -23,7 +24,7 @@ def value_and_gradient(case, logits, labels, options):
 def test_jit(case, options):
     logits, labels = case.example()
     eager = value_and_gradient(case, logits, labels, options)
-    jitted = jax.jit(lambda x, y, o: value_and_gradient(case, x, y, o))(logits, labels, options)
+    jitted = jit_as_usual(lambda x, y, o: value_and_gradient(case, x, y, o))(logits, labels, options)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-15), jitted, eager)
 
 
