@@ -40,9 +40,10 @@ def test_the_last_bin_where_the_plain_formula_fails():
 
 def test_loss_is_piecewise_linear_in_the_target():
     row = np.array([0.3, -1.0, 2.0, 0.1])
-    cross_entropy = np.array([jf.softmax_focal_loss(row, np.array(c), gamma=0.0) for c in range(4)])
+    cross_entropy_of = jax.jit(lambda label: jf.softmax_focal_loss(row, label, gamma=0.0))
+    cross_entropy = np.array([cross_entropy_of(c) for c in range(4)])
     between = np.array([0.0, 0.25, 0.9, 1.0, 1.5, 2.0, 2.999, 3.0])
-    value, slope = jax.vmap(jax.value_and_grad(lambda y: DISTRIBUTION(row, y)))(between)
+    value, slope = jax.jit(jax.vmap(jax.value_and_grad(lambda y: DISTRIBUTION(row, y))))(between)
     np.testing.assert_allclose(value, np.interp(between, np.arange(4), cross_entropy), rtol=1e-14)
     left = np.minimum(between.astype(int), 2)  # at the last bin there is no slope but that from below
     np.testing.assert_allclose(slope, np.diff(cross_entropy)[left], rtol=1e-14)
