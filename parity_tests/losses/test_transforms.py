@@ -32,8 +32,12 @@ def test_jit(case, options):
 def test_vmap_over_examples(case):
     examples = [case.example(seed) for seed in range(3)]
     logits, labels = map(np.stack, zip(*examples, strict=True))
-    function = jax.jit(lambda x, y: value_and_gradient(case, x, y, {"reduction": "mean"}))
+
+    def function(x, y):
+        return value_and_gradient(case, x, y, {"reduction": "mean"})
+
     mapped = jax.jit(jax.vmap(function))(logits, labels)
+    function = jax.jit(function) if "lovasz" in case.id else function  # its loop is compiled anew at each call
     looped = [function(x, y) for x, y in examples]
     for i, expected in enumerate(looped):
         jax.tree.map(lambda a, b, i=i: np.testing.assert_allclose(a[i], b, rtol=1e-13, atol=1e-15), mapped, expected)
@@ -59,7 +63,7 @@ def test_remat_and_scan(case):
         body = jax.checkpoint(lambda total, row: (total + case.loss(row[0][None], row[1][None], reduction="sum"), None))
         return jax.lax.scan(body, jnp.zeros(()), (x, jnp.asarray(labels)))[0]
 
-    got, expected = (jax.jit(jax.grad(f))(logits) for f in (scanned, loss))
+    got, expected = jax.jit(lambda x: (jax.grad(scanned)(x), jax.grad(loss)(x)))(logits)
     np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-15)
 
 
