@@ -1,5 +1,6 @@
 """Suite ``losses``: value and gradient together of the focal losses."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,29 +22,31 @@ COMPILED = "torchref, torch.compile"
 ALPHA = 0.25
 ANCHORS_A_CELL = 9
 PYRAMID_STRIDES = (8, 16, 32, 64, 128)
-COCO_CLASSES = 91
+COCO_CLASSES = 80
 
 
 @dataclass(frozen=True)
 class SigmoidSetup:
-    """RetinaNet's classification loss on one square image, summed over all anchors, labels as torchvision has them."""
+    """RetinaNet's classification loss on square images, summed over all anchors, labels as torchvision has them."""
 
     image_size: int
     label_dtype: str
+    images: int = 1
     gamma: float = 2.0
     torch_compile: bool = True
 
     def data(self) -> tuple[np.ndarray, np.ndarray]:
         """Logits around the prior 0.01; one anchor in 200 has an object, of which float labels hold the quality."""
-        cells = sum((self.image_size // stride) ** 2 for stride in PYRAMID_STRIDES)
-        shape = (ANCHORS_A_CELL * cells, COCO_CLASSES)
+        cells = sum(math.ceil(self.image_size / stride) ** 2 for stride in PYRAMID_STRIDES)
+        anchors = self.images * ANCHORS_A_CELL * cells
         rng = np.random.default_rng(0)
-        logits = rng.normal(-4.6, 2.0, shape).astype(np.float32)
-        labels = np.zeros(shape, self.label_dtype)
-        objects = rng.choice(len(labels), len(labels) // 200, replace=False)
+        logits = rng.normal(-4.6, 2.0, (anchors, COCO_CLASSES)).astype(np.float32)
+        labels = np.zeros(logits.shape, self.label_dtype)
+        objects = rng.choice(anchors, anchors // 200, replace=False)
         quality = rng.uniform(0.5, 1.0, len(objects)) if labels.dtype.kind == "f" else 1
         labels[objects, rng.integers(0, COCO_CLASSES, len(objects))] = quality
-        return logits, labels
+        shape = (self.images, -1, COCO_CLASSES)
+        return logits.reshape(shape), labels.reshape(shape)
 
     def case(self, device: Device) -> Case:
         logits, labels = self.data()
@@ -66,8 +69,8 @@ class SigmoidSetup:
             make.in_torch("torchref", in_torchref),
             make.under_torch_compile(COMPILED, in_torchref, self.torch_compile),
         )
-        anchors, classes = logits.shape
-        name = f"sigmoid focal, {anchors} anchors x {classes} classes, {labels.dtype} labels"
+        images, anchors, classes = logits.shape
+        name = f"sigmoid focal, {images} x {anchors} anchors x {classes} classes, {labels.dtype} labels"
         return make.case(SUITE, name, providers, sigmoid_focal_sum, **curve)
 
 
@@ -119,8 +122,9 @@ def setups(quick: bool) -> list[Setup]:
             SoftmaxSetup(1024, 1000, gamma=0.0, torch_compile=False),
         ]
     return [
-        *(SigmoidSetup(size, dtype) for size in (512, 1024) for dtype in ("uint8", "float32")),
-        *(SoftmaxSetup(*shape, gamma=g) for shape in ((65536, 21), (4096, 1000), (512, 32000)) for g in (2.0, 0.0)),
+        SigmoidSetup(800, "uint8", images=2),
+        SigmoidSetup(800, "float32", images=2, gamma=1.5),
+        *(SoftmaxSetup(*shape, gamma=g) for shape in ((200_000, 21), (8192, 1000), (1024, 50_257)) for g in (2.0, 0.0)),
     ]
 
 

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
+from ._logarithms import log1p_down, log1p_up
 from ._rules import along
 
 
@@ -33,8 +34,8 @@ def odds(margin: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], ...]:
     e = jnp.exp(-jnp.abs(z))
     p = jnp.where(z >= 0, 1, e) / (1 + e)
     q = jnp.where(z >= 0, e, 1) / (1 + e)
-    s, r = jnp.maximum(-z, 0) + jnp.log1p(e), jnp.maximum(z, 0) + jnp.log1p(e)
-    return p, q, s, r, jnp.maximum(z, 0) + jnp.log1p((e - 1) / 2)
+    s, r = jnp.maximum(-z, 0) + log1p_up(e), jnp.maximum(z, 0) + log1p_up(e)
+    return p, q, s, r, jnp.maximum(z, 0) + log1p_down((e - 1) / 2)
 
 
 @odds.defjvp

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Bool
 
 from ._checks import broadcasts_to
+from ._passes import one_pass
 
 REDUCTIONS = ("none", "sum", "mean")
 
@@ -72,7 +73,7 @@ class Reduction:
         """
         w = self.kept_weights(loss.dtype)
         loss = loss if w is None else loss * w
-        return loss if self.reduction == "none" else self.of_total(jnp.sum(loss), denominator_weights)
+        return loss if self.reduction == "none" else self.of_total(jnp.sum(one_pass(loss)), denominator_weights)
 
     def kept_weights(self, dtype: DTypeLike) -> Array | None:
         """``weights`` in the shape of the loss, 0 where dropped."""

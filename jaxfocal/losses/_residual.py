@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.custom_derivatives import SymbolicZero
 
+from ._passes import own_pass
 from ._reduce import keep
 
 
@@ -34,7 +35,8 @@ def one_residual(loss: Callable[..., Array]) -> Callable[..., Array]:
         (logits, *rest), (logits_dot, *rest_dot) = primals, tangents
         terms = []
         if not isinstance(logits_dot, SymbolicZero):
-            value, pullback = jax.vjp(lambda x: masked(x, *rest), logits)
+            elementwise = jax.eval_shape(masked, logits, *rest).ndim == logits.ndim
+            value, pullback = jax.vjp(lambda x: masked(x, *rest), own_pass(logits) if elementwise else logits)
             (slope,) = pullback(jnp.ones_like(value))
             terms.append(jnp.sum(slope * logits_dot, axis=tuple(range(value.ndim, logits.ndim))))
         if any(not isinstance(dot, SymbolicZero) for dot in jax.tree.leaves(rest_dot)):
