@@ -8,13 +8,20 @@ import jax.numpy as jnp
 from jax import Array
 from jax.interpreters import partial_eval
 
-from ._losses import LossesFn, evaluate
+from ._losses import Losses, LossesFn
 from ._player import Params, Player
 
 Routes = dict[str, dict[str, str]]
 
 
-def gradient_routes(losses: LossesFn, params: Params, *args: Any, has_aux: bool = False) -> Routes:
+def gradient_routes(
+    losses: LossesFn,
+    params: Params,
+    *args: Any,
+    has_aux: bool = False,
+    has_model_state: bool = False,
+    key: Array | None = None,
+) -> Routes:
     """How much of each parameter group the gradient of each loss can reach.
 
     A leaf is reached if the loss depends on it other than through ``jax.lax.stop_gradient``, integers or comparisons.
@@ -40,13 +47,19 @@ def gradient_routes(losses: LossesFn, params: Params, *args: Any, has_aux: bool 
     >>> gradient_routes(losses, {"model1": jnp.ones(3), "model2": jnp.ones(3)}, jnp.arange(3.0))
     {'l1': {'model1': 'all', 'model2': 'none'}, 'l2': {'model1': 'none', 'model2': 'all'}}
     """
+    state, batch = (args[0], args[1:]) if has_model_state and args else (None, args)
+    return routes_of(Losses(losses, has_aux, has_model_state, key is not None), params, state, key, *batch)
+
+
+def routes_of(losses: Losses, params: Params, model_state: Any, key: Any, *args: Any) -> Routes:
+    """The routes of a losses function of which all that it takes and returns is known."""
     check_params(params)
     paths_and_leaves, treedef = jax.tree_util.tree_flatten_with_path(params)
     floats = {i: leaf for i, (_, leaf) in enumerate(paths_and_leaves) if is_floating(leaf)}
 
     def values_of(floats: dict[int, Array]) -> dict[str, Array]:
         leaves = [floats.get(i, leaf) for i, (_, leaf) in enumerate(paths_and_leaves)]
-        return evaluate(losses, has_aux, jax.tree.unflatten(treedef, leaves), *args)[0]
+        return losses(jax.tree.unflatten(treedef, leaves), model_state, key, *args).values
 
     group_of = [paths_and_leaves[i][0][0].key for i in floats]
     return {
