@@ -30,12 +30,7 @@ class MultiState(NamedTuple):
 
 def initial_state(players: dict[str, Player], params: Params, model_state: Any, key: Any) -> MultiState:
     """The state before the first step; no two of its leaves are one array, so that it can be donated."""
-    check_params(params)
-    for name, player in players.items():
-        for group in player.groups:
-            if group not in params:
-                raise ValueError(f"player {name!r} has wrt {group!r}, which is no key of params: {sorted(params)}")
-            _check_movable(name, group, params[group])
+    check_groups(players, params)
     moved = {group for player in players.values() for group in player.groups}
     params = {group: _strongly_typed(value) if group in moved else value for group, value in params.items()}
     state = MultiState(
@@ -48,6 +43,16 @@ def initial_state(players: dict[str, Player], params: Params, model_state: Any, 
         skipped={name: jnp.zeros((), jnp.int32) for name, player in players.items() if player.skip_nonfinite},
     )
     return _each_array_once(state)
+
+
+def check_groups(players: dict[str, Player], params: Params) -> None:
+    """ValueError for groups that are not there, or that no optimizer can move."""
+    check_params(params)
+    for name, player in players.items():
+        for group in player.groups:
+            if group not in params:
+                raise ValueError(f"player {name!r} has wrt {group!r}, which is no key of params: {sorted(params)}")
+            _check_movable(name, group, params[group])
 
 
 def _strongly_typed(tree: Any) -> Any:

@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ._explain import explain
 from ._gradients import Gradient, own_gradient, shared_gradients
 from ._losses import Losses, LossesFn
 from ._player import Params, Player
-from ._routes import check_routes, is_floating, routes_of
-from ._state import MultiState, initial_state
+from ._routes import check_names, check_routes, routes_of, unmoved_groups
+from ._state import MultiState, check_groups, initial_state
 from ._turn import Report, moves_at, own_of, take_turn, with_own
 
 ORDERS = ("simultaneous", "alternating")
@@ -46,13 +47,7 @@ class MultiUpdate:
           ValueError: where ``params`` is not a dict, a player's ``wrt`` is no key of it, a leaf that a player is to
             move is not floating point, or ``model_state`` or ``key`` is given without being declared or the reverse.
         """
-        for given, name in ((model_state, "model_state"), (key, "key")):
-            if (given is not None) != getattr(self, f"has_{name}"):
-                expected = "needs" if given is None else "takes no"
-                raise ValueError(
-                    f"init {expected} {name} of an update with has_{name}={getattr(self, f'has_{name}')}, "
-                    f"got {'none' if given is None else type(given).__name__}"
-                )
+        self._check_given(model_state, key)
         return initial_state(self.players, params, model_state, key)
 
     def update(self, state: MultiState, *args: Any) -> tuple[MultiState, Metrics]:
@@ -86,6 +81,30 @@ class MultiUpdate:
             state = with_own(name, player, own, state)
         return state._replace(step=before.step + 1), self._metrics(before, state, reports, *args)
 
+    def explain(self, params: Params, *args: Any, model_state: Any = None, key: Array | None = None) -> str:
+        """What a step does, in plain words: order, players, who sees old or new parameters, and the table of routes.
+
+        Args:
+          params: as for ``init``; so are ``model_state`` and ``key``.
+          args: as for ``update``. Nothing is computed: ``jax.ShapeDtypeStruct`` will do for arrays.
+
+        Raises:
+          ValueError: as ``init`` and ``update``, but for routes that lead nowhere: they are in the text.
+        """
+        self._check_given(model_state, key)
+        check_groups(self.players, params)
+        routes = routes_of(self._losses, params, model_state, key, *args)
+        check_names(routes, self.players)
+        return explain(self.players, self.order, self.has_model_state, routes, params)
+
+    def _check_given(self, model_state: Any, key: Array | None) -> None:
+        for given, name in ((model_state, "model_state"), (key, "key")):
+            declared = getattr(self, f"has_{name}")
+            if declared and given is None:
+                raise ValueError(f"with has_{name}=True {name} must be given, got none")
+            if given is not None and not declared:
+                raise ValueError(f"{name} is for an update with has_{name}=True, got {type(given).__name__} without it")
+
     def _gradient(self, player: Player, at: Params, shared: Gradient | None, seen: Any, *inputs: Any) -> Gradient:
         return shared or own_gradient(self._losses, player, player.put(at, seen), *inputs)
 
@@ -108,7 +127,7 @@ class MultiUpdate:
         """What shows when a step is traced: routes that lead nowhere, and groups that nobody moves."""
         routes = routes_of(self._losses, state.params, state.model_state, self._key(state, 0), *args)
         check_routes(routes, self.players)
-        unmoved = self.unmoved(state.params)
+        unmoved = unmoved_groups(self.players, state.params)
         if unmoved and not self._warned:
             self._warned.extend(unmoved)
             warnings.warn(
@@ -116,13 +135,6 @@ class MultiUpdate:
                 "losses as an argument of update instead of in params",
                 stacklevel=3,
             )
-
-    def unmoved(self, params: Params) -> list[str]:
-        """The groups of ``params`` with something to move that are in no player's ``wrt``."""
-        moved = {group for player in self.players.values() for group in player.groups}
-        return [
-            group for group in params if group not in moved and any(map(is_floating, jax.tree.leaves(params[group])))
-        ]
 
     def _metrics(self, before: MultiState, after: MultiState, reports: dict[str, Report], *args: Any) -> Metrics:
         steady = [reports[name] for name, player in self.players.items() if player.every == 1]
