@@ -21,9 +21,10 @@ class Player:
         ``{key: params[key]}`` for a tuple: ``itertools.chain`` of a PyTorch optimizer.
       every: the player moves at the steps 0, every, 2 every, ... In between nothing of it moves (parameters, optimizer
         state, average, count, model state), and its gradient is not computed.
-      n_steps: how many times the player moves in one step, each time on another part of the batch: all arrays in it are
-        cut along their leading axis into ``n_steps`` equal parts, in order. Scalars go to each move, a random key
-        (``jax.random.key``) folded with the number of the move. The other players' parameters are constant meanwhile.
+      n_steps: how many times the player moves in one step, each time on another part of the batch: move j gets the rows
+        j, j + n_steps, j + 2 n_steps, ... of the leading axis of every array in it, so that no row of a sharded batch
+        leaves its device. Scalars go to each move, a random key (``jax.random.key``) folded with j. The other players'
+        parameters are constant meanwhile.
       ema: None, or a decay in [0, 1): ``state.ema[name]`` becomes ``ema * average + (1 - ema) * parameters`` after each
         move, from the first parameters on; in float32 where they have fewer bits. Model state is not averaged: evaluate
         an average with ``state.model_state``.

@@ -86,7 +86,7 @@ class MultiUpdate:
 
         Args:
           params: as for ``init``; so are ``model_state`` and ``key``.
-          args: as for ``update``. Nothing is computed: ``jax.ShapeDtypeStruct`` will do for arrays.
+          args: as for ``update``. Nothing is computed; of ``params`` only shapes and dtypes are read.
 
         Raises:
           ValueError: as ``init`` and ``update``, but for routes that lead nowhere: they are in the text.

@@ -9,7 +9,10 @@ from jax import Array
 
 
 def split_batches(args: Any, n_steps: int) -> tuple[dict[int, Array], tuple[Any, Any]]:
-    """The arrays by their place, of shapes (n_steps, rows / n_steps, ...), and what goes to every sub-batch."""
+    """The arrays by their place, of shapes (n_steps, rows / n_steps, ...), and what goes to every sub-batch.
+
+    Sub-batch j has the rows j, j + n_steps, ...: of rows spread over devices, each device has its share of every one.
+    """
     leaves, treedef = jax.tree.flatten(args)
     arrays = {i: leaf for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array | np.ndarray) and jnp.ndim(leaf)}
     parts = {i: _cut(array, n_steps) for i, array in arrays.items()}
@@ -34,7 +37,7 @@ def _cut(array: Any, n_steps: int) -> Array:
         raise ValueError(
             f"n_steps={n_steps} needs a leading axis that it divides, got an array of shape {shape} in the batch"
         )
-    return jnp.reshape(array, (n_steps, shape[0] // n_steps, *shape[1:]))
+    return jnp.moveaxis(jnp.reshape(array, (shape[0] // n_steps, n_steps, *shape[1:])), 1, 0)
 
 
 def _is_key(leaf: Any) -> bool:
