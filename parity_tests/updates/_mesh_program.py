@@ -1,7 +1,7 @@
 """A GAN step over a mesh of devices, of one process or of two: a program for a process of its own.
 
 ``python -m parity_tests.updates._mesh_program [number-of-this-process port]`` prints one JSON object: for each layout
-of the parameters how far the trajectory is from that of one device, what travels between devices, and whether the state
+of the parameters (of two processes only the first) how far the trajectory is from that of one device, what travels between devices, and whether the state
 was donated.
 """
 
@@ -108,11 +108,12 @@ def compare(layout):
 
 def main(arguments):
     jax.config.update("jax_enable_x64", True)
+    layouts = list(LAYOUTS)
     if arguments:
-        number, port = arguments
+        layouts, (number, port) = ["replicated"], arguments
         jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=int(number))
     assert jax.device_count() == 8
-    print(json.dumps({layout: compare(layout) for layout in LAYOUTS}))
+    print(json.dumps({layout: compare(layout) for layout in layouts}))
 
 
 if __name__ == "__main__":
