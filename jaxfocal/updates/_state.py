@@ -45,6 +45,17 @@ def initial_state(players: dict[str, Player], params: Params, model_state: Any, 
     return _each_array_once(state)
 
 
+def fits(state: MultiState, players: dict[str, Player], has_model_state: bool, has_key: bool) -> bool:
+    """Whether a state has what these players and losses need, and no more."""
+    names = {
+        "opt_states": players.keys(),
+        "ema": {name for name, player in players.items() if player.ema is not None},
+        "skipped": {name for name, player in players.items() if player.skip_nonfinite},
+    }
+    declared = ((state.model_state is not None) == has_model_state, (state.key is not None) == has_key)
+    return all(declared) and all(getattr(state, field).keys() == of for field, of in names.items())
+
+
 def check_groups(players: dict[str, Player], params: Params) -> None:
     """ValueError for groups that are not there, or that no optimizer can move."""
     check_params(params)

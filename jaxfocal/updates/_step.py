@@ -15,7 +15,7 @@ from ._gradients import Gradient, own_gradient, shared_gradients
 from ._losses import Losses, LossesFn
 from ._player import Params, Player
 from ._routes import check_names, check_routes, routes_of, unmoved_groups
-from ._state import MultiState, check_groups, initial_state
+from ._state import MultiState, check_groups, fits, initial_state
 from ._turn import Report, moves_at, own_of, take_turn, with_own
 
 ORDERS = ("simultaneous", "alternating")
@@ -68,7 +68,7 @@ class MultiUpdate:
         Warns:
           UserWarning: once, where nobody moves a group of ``state.params``.
         """
-        if not isinstance(state, MultiState) or state.opt_states.keys() != self.players.keys():
+        if not (isinstance(state, MultiState) and fits(state, self.players, self.has_model_state, self.has_key)):
             raise ValueError("state must come from init or update of this multi_update, not from elsewhere")
         self._check(state, *args)
         shared = self._shared_gradients(state, *args)
@@ -173,14 +173,21 @@ def multi_update(
     A group may be in the ``wrt`` of two players; each has an optimizer state for it, and the updates apply in order.
 
     Args:
-      losses: ``losses(params, *args)``, pure: one forward pass that returns a dict of scalar losses; with
-        ``has_aux=True`` a tuple of that dict and anything else.
+      losses: ``losses(params, *args)``, pure: one forward pass that returns a dict of scalar losses, alone or as a
+        tuple with what is declared below: ``(dict, model_state, aux)``.
       players: a dict of :class:`Player` by name, or pairs of both. Their order is the order of the updates.
       order: "simultaneous", or "alternating" (a fresh forward pass for each player).
       has_aux: whether ``losses`` returns an auxiliary value, to be found in ``metrics["aux"]``.
+      has_model_state: whether ``losses`` is ``losses(params, model_state, *args)`` and returns the new model state
+        (BatchNorm statistics). It goes from player to player in their order, under "simultaneous" too: each forward
+        pass starts from what the one before left.
+      has_key: whether ``losses`` takes a random key as ``key=``: that of the state, folded with step, player and move.
+
+    Simultaneous players of one batch share a forward pass (but for those with ``every`` or ``n_steps`` above 1, and
+    where there is a model state or a key); each loss is differentiated through it by itself.
 
     Returns:
-      The pair ``init(params) -> state`` and ``update(state, *args) -> (state, metrics)``.
+      The pair ``init(params, *, model_state=None, key=None) -> state`` and ``update(state, *args) -> (state, metrics)``.
 
     Raises:
       ValueError: for an unknown order, no player, something that is no player, two players of one name, or ``losses``

@@ -1,8 +1,8 @@
 """A GAN step over a mesh of devices, of one process or of two: a program for a process of its own.
 
 ``python -m parity_tests.updates._mesh_program [number-of-this-process port]`` prints one JSON object: for each layout
-of the parameters (of two processes only the first) how far the trajectory is from that of one device, what travels between devices, and whether the state
-was donated.
+of the parameters (of two processes only the first) how far the trajectory is from that of one device, what travels
+between devices, and whether the state was donated.
 """
 
 import json
