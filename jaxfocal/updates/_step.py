@@ -172,6 +172,9 @@ def multi_update(
     depends on: what ``detach``, or ``retain_graph`` with ``zero_grad`` between two ``backward`` calls, does in PyTorch.
     A group may be in the ``wrt`` of two players; each has an optimizer state for it, and the updates apply in order.
 
+    Simultaneous players share one forward pass, through which each loss is differentiated by itself; those with ``every``
+    or ``n_steps`` above 1 have their own, as has each player where there is a model state or a key.
+
     Args:
       losses: ``losses(params, *args)``, pure: one forward pass that returns a dict of scalar losses, alone or as a
         tuple with what is declared below: ``(dict, model_state, aux)``.
@@ -183,11 +186,9 @@ def multi_update(
         pass starts from what the one before left.
       has_key: whether ``losses`` takes a random key as ``key=``: that of the state, folded with step, player and move.
 
-    Simultaneous players of one batch share a forward pass (but for those with ``every`` or ``n_steps`` above 1, and
-    where there is a model state or a key); each loss is differentiated through it by itself.
-
     Returns:
-      The pair ``init(params, *, model_state=None, key=None) -> state`` and ``update(state, *args) -> (state, metrics)``.
+      The pair ``init(params, *, model_state=None, key=None) -> state`` and
+      ``update(state, *args) -> (state, metrics)``.
 
     Raises:
       ValueError: for an unknown order, no player, something that is no player, two players of one name, or ``losses``
