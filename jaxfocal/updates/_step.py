@@ -172,8 +172,8 @@ def multi_update(
     depends on: what ``detach``, or ``retain_graph`` with ``zero_grad`` between two ``backward`` calls, does in PyTorch.
     A group may be in the ``wrt`` of two players; each has an optimizer state for it, and the updates apply in order.
 
-    Simultaneous players share one forward pass, through which each loss is differentiated by itself; those with ``every``
-    or ``n_steps`` above 1 have their own, as has each player where there is a model state or a key.
+    Simultaneous players share one forward pass, through which each loss is differentiated by itself; those with
+    ``every`` or ``n_steps`` above 1 have their own, as has each player where there is a model state or a key.
 
     Args:
       losses: ``losses(params, *args)``, pure: one forward pass that returns a dict of scalar losses, alone or as a
