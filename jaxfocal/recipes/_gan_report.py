@@ -19,12 +19,14 @@ class Run(NamedTuple):
       metrics: ``(steps,)`` by name.
       distances: Fréchet distance to the held-out digits by step.
       samples: images ``(n, 64)`` of the same noise by step.
+      digits: some of the training images ``(n, 64)``.
       summary: what ``summary.json`` says.
     """
 
     metrics: dict[str, np.ndarray]
     distances: dict[int, float]
     samples: dict[int, np.ndarray]
+    digits: np.ndarray
     summary: dict[str, Any]
 
 
@@ -32,6 +34,7 @@ def save_run(run: Run, folder: Path) -> None:
     """``metrics.jsonl`` (a line a step), ``samples.png``, ``gan.png`` and ``summary.json``."""
     write_metrics(folder / "metrics.jsonl", run.metrics)
     rows = {f"step {step:,}": run.samples[step].reshape(-1, 8, 8) for step in doublings(list(run.samples))}
+    rows["real digits"] = run.digits.reshape(-1, 8, 8)
     title = _setting(run.summary)
     plots.samples_figure(rows, title=f"Samples of the averaged generator, {title}").savefig(
         folder / "samples.png", dpi=150

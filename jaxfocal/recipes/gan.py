@@ -86,7 +86,7 @@ def bce_losses(models: Models, params: Params, batch: Batch, *, key: Array) -> d
     noise_key, *keys = jax.random.split(key, 4)
 
     def logits(images: Array, key: Array) -> Array:
-        blurred = images + INSTANCE_NOISE * jax.random.normal(key, images.shape)
+        blurred = images + INSTANCE_NOISE * jax.random.normal(key, images.shape, images.dtype)
         return models.discriminator(params["discriminator"], blurred)
 
     def cross_entropy(logits: Array, label: int) -> Array:
@@ -115,7 +115,7 @@ def wgan_gp_losses(models: Models, params: Params, batch: Batch, *, key: Array) 
 
 def draw_noise(key: Array, n: int) -> Array:
     """Latent noise ``(n, 32)``."""
-    return jax.random.normal(key, (n, NUM_LATENT))
+    return jax.random.normal(key, (n, NUM_LATENT), jnp.float32)
 
 
 def build_update(models: Models, config: GanConfig) -> jf.MultiUpdate:
@@ -213,7 +213,8 @@ def run(config: GanConfig) -> Run:
         "device": jax.devices()[0].device_kind,
         "versions": {"jaxfocal": jf.__version__, **{name: version(name) for name in LIBRARIES}},
     }
-    return Run(metrics, distances, {step: images[:NUM_SHOWN] for step, images in samples.items()}, summary)
+    shown = {step: images[:NUM_SHOWN] for step, images in samples.items()}
+    return Run(metrics, distances, shown, digits[:: len(digits) // NUM_SHOWN][:NUM_SHOWN], summary)
 
 
 def main(config: GanConfig, out: Path) -> None:
