@@ -71,7 +71,7 @@ class Training:
         if self.kind == "wgan-gp":
             keys = jax.random.split(jax.random.key(2), (self.steps, N_CRITIC))
             draw = jax.vmap(jax.vmap(lambda key: jax.random.uniform(key, (self.batch,), jnp.float32)))
-            mix = np.asarray(draw(keys)).reshape(self.steps, n)
+            mix = np.asarray(draw(keys)).swapaxes(1, 2).reshape(self.steps, n)
             return {"noise": normal(NUM_LATENT), "real": normal(NUM_PIXELS), "key": keys, "mix": mix}
         if self.kind == "actor-critic":
             actions = rng.integers(0, NUM_ACTIONS, (self.steps, n), dtype=np.int32)

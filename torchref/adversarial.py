@@ -51,12 +51,12 @@ def wgan_gp_step(
     n_critic: int = 5,
     penalty: float = 10.0,
 ) -> Losses:
-    """``n_critic`` steps of the critic, each on its own part of the batch, then the generator on all the noise.
+    """``n_critic`` steps of the critic, each on every ``n_critic``-th row of the batch, then the generator on all the noise.
 
     ``mix (n,)`` says where between real and fake the gradient of the critic is penalized. Returns the losses of the
     generator and of the last critic step, each at the parameters it was computed with.
     """
-    for z, x, u in zip(noise.chunk(n_critic), real.chunk(n_critic), mix.chunk(n_critic), strict=True):
+    for z, x, u in ((noise[i::n_critic], real[i::n_critic], mix[i::n_critic]) for i in range(n_critic)):
         fake = generator(z).detach()
         c_loss = critic(fake).mean() - critic(x).mean() + penalty * gradient_penalty(critic, x, fake, u)
         critic_optimizer.zero_grad()

@@ -24,7 +24,7 @@ class GanConfig:
     """alternating: the generator learns from the updated discriminator. simultaneous: from the one before the step."""
     n_critic: int | None = None
     """Discriminator steps before each generator step, each on images of its own; by default 1, and 5 for wgan-gp."""
-    steps: int = 8000
+    steps: int = 12000
     """Generator steps."""
     seed: int = 0
     """Seed of the split, the initial parameters, the batches and the noise."""

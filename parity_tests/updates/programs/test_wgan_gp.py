@@ -48,11 +48,11 @@ def losses(params, noise, real, keys):
 
 
 def torch_run(n_critic=N_CRITIC):
-    mix = jax.vmap(jax.vmap(lambda key: jax.random.uniform(key, (BATCH,))))(KEYS).reshape(STEPS, -1)
+    mix = jax.vmap(jax.vmap(lambda key: jax.random.uniform(key, (BATCH,))))(KEYS)  # (steps, 5, 8)
     generator, critic = module(PARAMS["generator"]), module(PARAMS["discriminator"])
     optimizers = torch_adam(1e-2, generator), torch_adam(2e-2, critic)
     history = []
-    for batch in tensors((NOISE, REAL, np.asarray(mix))):
+    for batch in tensors((NOISE, REAL, np.asarray(mix.swapaxes(1, 2).reshape(STEPS, -1)))):
         g, c = wgan_gp_step(generator, critic, *optimizers, *batch, n_critic=n_critic, penalty=PENALTY)
         history.append({"g": g, "c": c})
     return {"generator": arrays(generator), "discriminator": arrays(critic)}, stacked(history)
