@@ -51,7 +51,7 @@ def wgan_gp_step(
     n_critic: int = 5,
     penalty: float = 10.0,
 ) -> Losses:
-    """``n_critic`` steps of the critic, each on every ``n_critic``-th row of the batch, then the generator on all the noise.
+    """``n_critic`` critic steps, each on every ``n_critic``-th row of the batch, then the generator on all the noise.
 
     ``mix (n,)`` says where between real and fake the gradient of the critic is penalized. Returns the losses of the
     generator and of the last critic step, each at the parameters it was computed with.

@@ -75,8 +75,8 @@ def print_results(run: Run, out: Path) -> None:
     console.print(f"gan, {_setting(summary)}", soft_wrap=True, highlight=False)
     console.print(table)
     console.print(
-        f"{images['samples']} samples and {images['held out']} held-out digits; the last line is as near as "
-        f"{images['training']} real images come.\n"
+        f"{images['samples']} samples, {images['held out']} held-out digits; how near real digits come shows in the "
+        f"{images['training']} training images.\n"
         f"The nearest training image is {nearest['samples']:.2f} from a sample and {nearest['held-out digits']:.2f} "
         "from a held-out digit.",
         soft_wrap=True,
