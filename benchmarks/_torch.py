@@ -43,7 +43,7 @@ def loss_program(
     xs = [torch.tensor(x, device=device.torch, requires_grad=True) for x in operands.values()]
     y = torch.tensor(labels, device=device.torch)
     if compiles:
-        _warm_up_compiler(device.torch)
+        warm_up_compiler(device.torch)
         loss = torch.compile(loss, dynamic=False)
 
     def run() -> dict[str, Tensor]:
@@ -69,7 +69,7 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
 
 
 @cache
-def _warm_up_compiler(device: str) -> None:
+def warm_up_compiler(device: str) -> None:
     """Start the toolchain with a trivial program, on an empty cache: compile times are then those of the losses."""
     folder = TemporaryDirectory(prefix="benchmarks-inductor-", ignore_cleanup_errors=True)
     atexit.register(folder.cleanup)

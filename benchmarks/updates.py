@@ -32,7 +32,7 @@ class UpdatesSetup:
             suite=SUITE,
             name=f"two MLPs, hidden width {self.hidden}, batch {self.batch}",
             providers=(
-                Provider("jaxfocal, jitted loop", partial(_jitted_loop, models, device)),
+                Provider("jaxfocal, jitted loop", partial(jitted_loop, models, device)),
                 Provider("jaxfocal, scan_updates", partial(_scan, models, device)),
                 Provider("PyTorch, eager loop", partial(_torch_loop, models, device)),
             ),
@@ -62,7 +62,8 @@ def _update() -> MultiUpdate:
     )
 
 
-def _jitted_loop(models: TwoMLPs, device: Device) -> Program:
+def jitted_loop(models: TwoMLPs, device: Device) -> Program:
+    """A call of the compiled step a batch."""
     update = _update()
     step = jax.jit(update.update)
     state = update.init(jax.device_put(models.params(), device.jax))

@@ -35,6 +35,7 @@ from .losses import varifocal_loss as varifocal_loss
 from .updates import MultiState as MultiState
 from .updates import MultiUpdate as MultiUpdate
 from .updates import Player as Player
+from .updates import gradient_penalty as gradient_penalty
 from .updates import gradient_routes as gradient_routes
 from .updates import multi_update as multi_update
 from .updates import scan_updates as scan_updates

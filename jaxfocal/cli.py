@@ -1,14 +1,16 @@
 """The command ``jaxfocal``: options in, an exit status out."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol, TypeVar
 
 from . import __version__
+from .recipes._gan_config import GanConfig
 from .recipes._two_model_config import TwoModelConfig
 
+Config = TypeVar("Config", TwoModelConfig, GanConfig)
 COMMANDS = ("train", "figures")
 TRAIN_EXTRA = {"matplotlib": "matplotlib", "rich": "rich", "sklearn": "scikit-learn", "tyro": "tyro"}
 
@@ -53,18 +55,38 @@ class TwoModel(TwoModelConfig):
 
     def run(self) -> int:
         """Run the recipe and return the exit status."""
-        try:
-            config = TwoModelConfig(**{field.name: getattr(self, field.name) for field in fields(TwoModelConfig)})
-        except ValueError as error:
-            return _fail(error)
-        from .recipes import two_model
 
-        recipe = two_model.compare if self.compare else two_model.main
-        try:
-            recipe(config, self.out)
-        except (OSError, FloatingPointError) as error:
-            return _fail(error)
-        return 0
+        def recipe(config: TwoModelConfig) -> None:
+            from .recipes import two_model
+
+            (two_model.compare if self.compare else two_model.main)(config, self.out)
+
+        return _train(self, TwoModelConfig, recipe)
+
+
+@dataclass(frozen=True)
+class Gan(GanConfig):
+    """Train a generator of handwritten digits against a discriminator.
+
+    The data are scikit-learn's 8x8 digits. Prints the Fréchet distance of the samples to the held-out digits; writes
+    metrics.jsonl, summary.json, samples.png (the same noise over time) and gan.png (losses and distance).
+    """
+
+    out: Path = Path("runs/gan")
+    """Folder for the files of the run; made if need be."""
+
+    def __post_init__(self) -> None:
+        """Check nothing yet, as for TwoModel."""
+
+    def run(self) -> int:
+        """Run the recipe and return the exit status."""
+
+        def recipe(config: GanConfig) -> None:
+            from .recipes import gan
+
+            gan.main(config, self.out)
+
+        return _train(self, GanConfig, recipe)
 
 
 @dataclass(frozen=True)
@@ -88,6 +110,19 @@ class Figures:
         return 0
 
 
+def _train(options: Config, of: type[Config], recipe: Callable[[Config], None]) -> int:
+    """Run a recipe with those of the options that it depends on, and return the exit status."""
+    try:
+        config = of(**{field.name: getattr(options, field.name) for field in fields(of)})
+    except ValueError as error:
+        return _fail(error)
+    try:
+        recipe(config)
+    except (OSError, FloatingPointError) as error:
+        return _fail(error)
+    return 0
+
+
 class Command(Protocol):
     """What the options on the command line ask for."""
 
@@ -98,18 +133,15 @@ class Command(Protocol):
 def _parse(args: Sequence[str]) -> Command:
     """The options of the chosen command; for unreadable ones tyro says why and exits with status 2."""
     import tyro
-    from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixes, Suppress, subcommand
-
-    nothing = Annotated[None, Suppress]  # a union of one type is that type, and would be no subcommand
+    from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, OmitSubcommandPrefixes, subcommand
 
     @dataclass(frozen=True)
     class Train:
         """Train a small, complete example program."""
 
-        recipe: Annotated[TwoModel, subcommand("two-model")] | nothing
+        recipe: Annotated[TwoModel, subcommand("two-model")] | Annotated[Gan, subcommand("gan")]
 
         def run(self) -> int:
-            assert self.recipe is not None  # tyro insists on one
             return self.recipe.run()
 
     commands: Any = Annotated[Train, subcommand("train")] | Annotated[Figures, subcommand("figures")]

@@ -77,6 +77,66 @@ def comparison_figure(
     return figure
 
 
+def samples_figure(rows: Mapping[str, ArrayLike], *, title: str = "") -> Figure:
+    """Rows of small grey images, dark where they are 1.
+
+    Args:
+      rows: label to images ``(n, height, width)``, in [0, 1].
+      title: over the whole figure.
+
+    Returns:
+      A figure of an axes a row.
+    """
+    strips = {label: _side_by_side(np.asarray(images)) for label, images in rows.items()}
+    height, width = next(iter(strips.values())).shape
+    row_height = 9.0 * height / width
+    figure = Figure(figsize=(10.5, 0.6 + 1.1 * row_height * len(strips)), layout="constrained")
+    figure.suptitle(title)
+    for axes, (label, strip) in zip(figure.subplots(len(strips), squeeze=False).flat, strips.items(), strict=True):
+        axes.imshow(strip, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
+        axes.set_ylabel(label, rotation="horizontal", ha="right", va="center")
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.spines[:].set_visible(False)
+    return figure
+
+
+def distances_figure(
+    losses: Mapping[str, ArrayLike],
+    distances: Mapping[str, Mapping[int, float]],
+    references: Mapping[str, float],
+    *,
+    title: str = "",
+    distances_label: str = "",
+) -> Figure:
+    """Losses over the training steps, beside a distance measured now and then.
+
+    Args:
+      losses: label to losses ``(steps,)``, each drawn faintly with its moving mean on top; they may be negative.
+      distances: label to distances by step, each > 0.
+      references: label to distances > 0 to compare with, dashed.
+      title: over the whole figure.
+      distances_label: what the distances are.
+
+    Returns:
+      A figure of two axes.
+    """
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    figure.suptitle(title)
+    left, right = figure.subplots(1, 2)
+    _draw_losses(left, losses, scale="linear")
+    for color, (label, by_step) in zip(cycle(COLORS), distances.items(), strict=False):
+        right.plot(list(by_step), list(by_step.values()), color=color, marker=".", label=label)
+    for dashes, (label, distance) in zip(DASHES[1:], references.items(), strict=False):
+        right.axhline(distance, color="0.45", linestyle=dashes, label=label)
+    right.set_yscale("log")
+    right.set_xlabel("training step")
+    right.set_ylabel(distances_label)
+    right.grid(alpha=0.3)
+    _legend_above(right)
+    return figure
+
+
 def focal_curves_figure(curves: Mapping[str, Curve], *, well_classified: float = 0.6, title: str = "") -> Figure:
     """Losses against the probability of the right answer, as in figure 1 of the focal loss paper.
 
@@ -171,13 +231,18 @@ def _styles() -> Iterator[tuple[str, Any]]:
     return zip(cycle(COLORS), cycle(DASHES), strict=False)
 
 
-def _draw_losses(axes: Axes, losses: Mapping[str, ArrayLike]) -> None:
+def _side_by_side(images: np.ndarray) -> np.ndarray:
+    """One image of all of them, a pixel of white around each."""
+    return np.concatenate(list(np.pad(images, ((0, 0), (1, 1), (1, 1)))), axis=1)
+
+
+def _draw_losses(axes: Axes, losses: Mapping[str, ArrayLike], scale: str = "log") -> None:
     for color, (label, values) in zip(cycle(COLORS), losses.items(), strict=False):
         values = np.asarray(values)
         steps = np.arange(1, len(values) + 1)
         axes.plot(steps, values, color=color, alpha=0.25, linewidth=0.8)
         axes.plot(steps, moving_mean(values, max(1, len(values) // 50)), color=color, label=label)
-    axes.set_yscale("log")
+    axes.set_yscale(scale)
     axes.set_xlabel("training step")
     axes.set_ylabel("training loss, each step and moving mean")
     axes.grid(alpha=0.3)

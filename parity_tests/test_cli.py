@@ -11,7 +11,7 @@ import pytest
 
 import jaxfocal
 from jaxfocal import cli
-from jaxfocal.recipes import _progress, two_model
+from jaxfocal.recipes import _progress, gan, two_model
 
 FIGURES = ["focal_curves.png", "weighting.png", "class_weights.png"]
 
@@ -51,6 +51,10 @@ def test_help_names_every_option(capsys):
     assert exit_status("train", "two-model", "--help") == 0
     text = capsys.readouterr().out
     for option in ("--loss {focal,balanced,ce}", "--order", "--steps", "--imbalance", "--seed", "--out", "--compare"):
+        assert option in text
+    assert exit_status("train", "gan", "--help") == 0
+    text = capsys.readouterr().out
+    for option in ("--loss {bce,wgan-gp}", "--order", "--n-critic", "--steps", "--seed", "--ema", "runs/gan"):
         assert option in text
 
 
@@ -120,7 +124,7 @@ def test_bad_options_give_one_message_and_status_2(tmp_path, monkeypatch, capsys
     ("args", "expected"),
     [
         ([], "{train, figures}"),
-        (["train"], "{two-model}"),
+        (["train"], "{two-model, gan}"),
         (["trian"], "Available subcommands: train, figures"),
         (["train", "two"], "two-model"),
         (["figures", "two-model"], "Unrecognized options: two-model"),
@@ -138,6 +142,31 @@ def test_a_bad_option_in_a_process_of_its_own(tmp_path):
     done = subprocess.run(args, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: steps must be an integer of at least 1, got -5\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["--loss", "hinge"], "wgan-gp"),
+        (["--n-critic", "0"], "error: n_critic must be an integer of at least 1, got 0\n"),
+        (["--ema", "1"], "error: ema must be in [0, 1), got 1.0\n"),
+    ],
+)
+def test_bad_options_of_the_gan(tmp_path, monkeypatch, capsys, args, expected):
+    monkeypatch.chdir(tmp_path)
+    assert exit_status("train", "gan", *args) == 2
+    message = capsys.readouterr().err
+    assert expected in message
+    assert "Traceback" not in message
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_gan_runs_with_the_options_given(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(gan, "main", lambda config, out: asked.append((config, out)))
+    args = ("--loss", "wgan-gp", "--n-critic", "3", "--order", "simultaneous", "--seed", "4", "--out", str(tmp_path))
+    assert exit_status("train", "gan", *args) == 0
+    assert asked == [(gan.GanConfig(loss="wgan-gp", n_critic=3, order="simultaneous", seed=4), tmp_path)]
 
 
 @pytest.mark.parametrize("compare", [[], ["--compare"]])

@@ -51,6 +51,28 @@ def test_comparison_figure_draws_each_loss_and_leaves_undefined_scores_out():
     figure.draw_without_rendering()
 
 
+def test_samples_figure_draws_every_pixel_of_every_row():
+    rows = {name: np.random.default_rng(seed).random((3, 2, 4)) for seed, name in enumerate(("first", "last"))}
+    figure = plots.samples_figure(rows, title="samples")
+    for axes, (name, images) in zip(figure.axes, rows.items(), strict=True):
+        assert axes.get_ylabel() == name
+        drawn = axes.images[0].get_array()
+        for number, image in enumerate(images):
+            np.testing.assert_array_equal(drawn[1:-1, 6 * number + 1 : 6 * number + 5], image)
+    figure.draw_without_rendering()
+
+
+def test_distances_figure_draws_losses_below_zero_and_distances_with_their_references():
+    figure = plots.distances_figure({"d": [-1.0, -2.0]}, {"model": {0: 9.0, 50: 0.5}}, {"noise": 10.0})
+    left, right = figure.axes
+    assert left.get_yscale() == "linear"
+    np.testing.assert_array_equal(left.lines[0].get_ydata(), [-1.0, -2.0])
+    distances, noise = right.lines
+    np.testing.assert_array_equal(distances.get_xydata(), [[0, 9.0], [50, 0.5]])
+    np.testing.assert_array_equal(noise.get_ydata(), [10.0, 10.0])
+    figure.draw_without_rendering()
+
+
 def test_moving_mean_is_the_mean_of_what_is_near():
     np.testing.assert_allclose(plots.moving_mean([1.0, 2.0, 6.0, 4.0], 3), [1.5, 3.0, 4.0, 5.0])
     np.testing.assert_allclose(plots.moving_mean([1.0, 2.0, 6.0, 4.0], 2), [1.5, 4.0, 5.0, 4.0])

@@ -41,3 +41,4 @@ from .losses import softmax_poly_focal_loss as softmax_poly_focal_loss
 from .losses import tversky_loss as tversky_loss
 from .losses import unified_focal_loss as unified_focal_loss
 from .losses import varifocal_loss as varifocal_loss
+from .penalty import gradient_penalty as gradient_penalty

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 
 @contextmanager
 def run_folder(out: Path) -> Iterator[Path]:
@@ -44,6 +46,14 @@ def write_json(path: Path, value: Any) -> None:
 def write_json_lines(path: Path, rows: Iterator[dict[str, Any]]) -> None:
     """One line of JSON a row."""
     path.write_text("".join(json.dumps(row, allow_nan=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def write_metrics(path: Path, metrics: dict[str, np.ndarray]) -> None:
+    """A line of JSON a step, of metrics ``(steps,)`` by name: the losses first."""
+    names = sorted(metrics, key=lambda name: ("/" in name, name))
+    columns = {name: metrics[name].tolist() for name in names}
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    write_json_lines(path, ({"step": step, **row} for step, row in enumerate(rows, 1)))
 
 
 def _publish(staging: Path, out: Path) -> None:

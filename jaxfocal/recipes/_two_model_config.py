@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
+
+from ._checks import is_int, require
 
 LossName = Literal["focal", "balanced", "ce"]
 Order = Literal["simultaneous", "alternating"]
@@ -34,21 +36,12 @@ class TwoModelConfig:
     """Images in a batch."""
 
     def __post_init__(self) -> None:
-        _require("loss", self.loss, self.loss in LOSS_NAMES, f"one of {', '.join(LOSS_NAMES)}")
-        _require("order", self.order, self.order in get_args(Order), f"one of {', '.join(get_args(Order))}")
-        _require("steps", self.steps, _is_int(self.steps) and self.steps >= 1, "an integer of at least 1")
-        _require("imbalance", self.imbalance, 1 <= self.imbalance < math.inf, "finite and at least 1")
-        _require("seed", self.seed, _is_int(self.seed) and 0 <= self.seed < 2**31, "an integer in [0, 2**31)")
-        _require("learning_rate", self.learning_rate, 0 < self.learning_rate < math.inf, "finite and above 0")
-        _require(
-            "batch_size", self.batch_size, _is_int(self.batch_size) and self.batch_size >= 1, "an integer of at least 1"
+        require("loss", self.loss, self.loss in LOSS_NAMES, f"one of {', '.join(LOSS_NAMES)}")
+        require("order", self.order, self.order in get_args(Order), f"one of {', '.join(get_args(Order))}")
+        require("steps", self.steps, is_int(self.steps) and self.steps >= 1, "an integer of at least 1")
+        require("imbalance", self.imbalance, 1 <= self.imbalance < math.inf, "finite and at least 1")
+        require("seed", self.seed, is_int(self.seed) and 0 <= self.seed < 2**31, "an integer in [0, 2**31)")
+        require("learning_rate", self.learning_rate, 0 < self.learning_rate < math.inf, "finite and above 0")
+        require(
+            "batch_size", self.batch_size, is_int(self.batch_size) and self.batch_size >= 1, "an integer of at least 1"
         )
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _require(name: str, value: Any, accepted: bool, expected: str) -> None:
-    if not accepted:
-        raise ValueError(f"{name} must be {expected}, got {value!r}")

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from jaxfocal import plots
 
-from ._run_folder import write_json, write_json_lines
+from ._run_folder import write_json, write_metrics
 
 
 class Run(NamedTuple):
@@ -22,10 +22,7 @@ class Run(NamedTuple):
 def save_run(run: Run, folder: Path) -> None:
     """``metrics.jsonl`` (a line a step), ``two_model.png`` and ``summary.json``."""
     folder.mkdir(exist_ok=True)
-    names = sorted(run.metrics, key=lambda name: ("/" in name, name))
-    columns = {name: run.metrics[name].tolist() for name in names}
-    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-    write_json_lines(folder / "metrics.jsonl", ({"step": step, **row} for step, row in enumerate(rows, 1)))
+    write_metrics(folder / "metrics.jsonl", run.metrics)
     summary = run.summary
     figure = plots.training_figure(
         {"l1: model1, the digit": run.metrics["l1"], "l2: model2, tail or not": run.metrics["l2"]},

@@ -25,6 +25,7 @@ import jaxfocal as jf
 from ._digits import NUM_CLASSES, TAIL_CLASSES, Digits, long_tailed_digits
 from ._progress import OnChunk, progress
 from ._run_folder import run_folder
+from ._training import check_finite, pure, sample_batches
 from ._two_model_config import LOSS_NAMES, LossName, TwoModelConfig
 from ._two_model_report import Run, print_results, save_comparison, save_run
 
@@ -58,7 +59,7 @@ class TwoModels(NamedTuple):
 
 def build_models(key: Array) -> tuple[TwoModels, Params]:
     """The models, and the dict of their initial parameters."""
-    (model1, params1), (model2, params2) = map(_pure, _init_modules(key))
+    (model1, params1), (model2, params2) = map(pure, _init_modules(key))
     return TwoModels(model1, model2), {"model1": params1, "model2": params2}
 
 
@@ -66,11 +67,6 @@ def build_models(key: Array) -> tuple[TwoModels, Params]:
 def _init_modules(key: Array) -> tuple[MLP, MLP]:
     rngs = nnx.Rngs(key)
     return MLP(64, 128, NUM_CLASSES, rngs=rngs), MLP(NUM_CLASSES, 32, 1, rngs=rngs)
-
-
-def _pure(module: nnx.Module) -> tuple[Callable[[Any, Array], Array], Any]:
-    graphdef, params = nnx.split(module)
-    return lambda params, x: nnx.merge(graphdef, params)(x), params
 
 
 def build_loss_pair(name: LossName, class_counts: np.ndarray) -> tuple[Loss, Loss]:
@@ -108,16 +104,6 @@ def build_update(models: TwoModels, class_loss: Loss, tail_loss: Loss, config: T
     )
 
 
-@partial(jax.jit, static_argnames="batch_size")
-def sample_batches(digits: Batch, key: Array, steps: Array, batch_size: int) -> Batch:
-    """The batches of ``steps (n,)``, stacked: ``(n, batch_size, ...)``; each step has its own key."""
-
-    def indices(step: Array) -> Array:
-        return jax.random.randint(jax.random.fold_in(key, step), (batch_size,), 0, len(digits["label"]), jnp.int32)
-
-    return jax.tree.map(lambda array: array[jax.vmap(indices)(steps)], digits)
-
-
 def train(
     update: jf.MultiUpdate,
     params: Params,
@@ -140,17 +126,9 @@ def train(
         steps = jnp.arange(start, min(start + CHUNK_STEPS, config.steps), dtype=jnp.int32)
         state, metrics = jf.scan_updates(update, state, sample_batches(data, key, steps, config.batch_size))
         chunks.append(jax.device_get(metrics))
-        _check_finite(chunks[-1], start)
+        check_finite(chunks[-1], start)
         on_chunk(start + len(steps), {name: float(values.mean()) for name, values in chunks[-1].items()})
     return state.params, {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
-
-
-def _check_finite(metrics: dict[str, np.ndarray], start: int) -> None:
-    for name, values in metrics.items():
-        bad = np.flatnonzero(~np.isfinite(values))
-        if len(bad):
-            found = f"{name} is {values[bad[0]]} at step {start + bad[0] + 1}"
-            raise FloatingPointError(f"training diverged: {found}; a lower learning rate may help")
 
 
 def evaluate(models: TwoModels, params: Params, digits: Digits) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Calling the user's losses function, and what it must return."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,22 +10,57 @@ import numpy as np
 from jax import Array
 
 LossesFn = Callable[..., Any]
+RESERVED = ("grad_norm/", "skipped/")
 
 
-def evaluate(losses: LossesFn, has_aux: bool, params: Any, *args: Any) -> tuple[dict[str, Array], Any]:
-    """``(losses, aux)`` of one forward pass, with ``aux`` None unless ``has_aux``; checked to be named scalars."""
-    returned = losses(params, *args)
-    if has_aux:
-        if not (isinstance(returned, tuple) and len(returned) == 2):
-            raise ValueError(f"with has_aux=True losses must return (dict of losses, aux), got {_kind(returned)}")
-        values, aux = returned
-    else:
-        values, aux = returned, None
+class Forward(NamedTuple):
+    """What one forward pass gives; ``model_state`` and ``aux`` are None where the function returns none."""
+
+    values: dict[str, Array]
+    model_state: Any
+    aux: Any
+
+
+@dataclass(frozen=True)
+class Losses:
+    """A losses function, with what it takes beside parameters and batch, and what it returns beside the losses."""
+
+    fn: LossesFn
+    has_aux: bool = False
+    has_model_state: bool = False
+    has_key: bool = False
+
+    def __call__(self, params: Any, model_state: Any, key: Any, *args: Any) -> Forward:
+        """One forward pass, checked to return named scalars and what was declared."""
+        state = (model_state,) if self.has_model_state else ()
+        returned = self.fn(params, *state, *args, **({"key": key} if self.has_key else {}))
+        values, *rest = self._parts(returned)
+        _check_scalars(values)
+        new_state = rest.pop(0) if self.has_model_state else None
+        if self.has_model_state:
+            _check_model_state(model_state, new_state)
+        return Forward(values, new_state, rest.pop(0) if self.has_aux else None)
+
+    def _parts(self, returned: Any) -> tuple[Any, ...]:
+        extra = ["model state"] * self.has_model_state + ["aux"] * self.has_aux
+        if not extra:
+            return (returned,)
+        if not (isinstance(returned, tuple) and len(returned) == 1 + len(extra)):
+            options = " and ".join(f"{name}=True" for name in ("has_model_state", "has_aux") if getattr(self, name))
+            raise ValueError(
+                f"with {options} losses must return (dict of losses, {', '.join(extra)}), got {_kind(returned)}"
+            )
+        return returned
+
+
+def _check_scalars(values: Any) -> None:
     if not isinstance(values, dict) or not values:
         raise ValueError(f"losses must return a dict of scalar losses, got {_kind(values)}")
     for name, value in values.items():
-        if not isinstance(name, str) or name == "aux" or name.startswith("grad_norm/"):
-            raise ValueError(f"a loss must be named by a string other than 'aux' and 'grad_norm/...', got {name!r}")
+        if not isinstance(name, str) or name == "aux" or name.startswith(RESERVED):
+            raise ValueError(
+                f"a loss must be named by a string other than 'aux', 'grad_norm/...' and 'skipped/...', got {name!r}"
+            )
         if not isinstance(value, jax.Array | np.ndarray | np.generic | float):
             raise ValueError(f"loss {name!r} must be a floating-point scalar, got {_kind(value)}")
         if jnp.shape(value) != () or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
@@ -32,7 +68,21 @@ def evaluate(losses: LossesFn, has_aux: bool, params: Any, *args: Any) -> tuple[
                 f"loss {name!r} must be a floating-point scalar, got shape {jnp.shape(value)} and dtype "
                 f"{jnp.result_type(value)}" + ("; reduce it first" if jnp.shape(value) else "")
             )
-    return values, aux
+
+
+def _check_model_state(old: Any, new: Any) -> None:
+    """The same structure, shapes and dtypes, so that one step's state is what the next one takes."""
+    given, returned = str(jax.tree.structure(old)), str(jax.tree.structure(new))
+    if given != returned:
+        raise ValueError(f"losses must return a model state of the structure it was given, {given}, got {returned}")
+    pairs = zip(jax.tree_util.tree_leaves_with_path(old), jax.tree.leaves(new), strict=True)
+    for (path, before), after in pairs:
+        types = [f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}" for leaf in (before, after)]
+        if types[0] != types[1]:
+            raise ValueError(
+                f"losses must return a model state of the shapes and dtypes it was given, {types[0]} at "
+                f"model_state{jax.tree_util.keystr(path)}, got {types[1]}"
+            )
 
 
 def _kind(x: Any) -> str:

@@ -1,6 +1,7 @@
 """One player of a multi-model update: an optimizer, the loss it minimises, and the parameters it moves."""
 
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import optax
@@ -18,12 +19,24 @@ class Player:
       loss: a key of the dict that the losses function returns. A sum of two losses is a key of its own there.
       wrt: a key of the parameters, or a tuple of keys. The optimizer sees ``params[wrt]`` for a key, and the dict
         ``{key: params[key]}`` for a tuple: ``itertools.chain`` of a PyTorch optimizer.
+      every: the player moves at the steps 0, every, 2 every, ... In between nothing of it moves (parameters, optimizer
+        state, average, count, model state), and its gradient is not computed.
+      n_steps: how many times the player moves in one step, each time on another part of the batch: move j gets the rows
+        j, j + n_steps, j + 2 n_steps, ... of the leading axis of every array in it, so that no row of a sharded batch
+        leaves its device. Scalars go to each move, a random key (``jax.random.key``) folded with j. The other players'
+        parameters are constant meanwhile.
+      ema: None, or a decay in [0, 1): ``state.ema[name]`` becomes ``ema * average + (1 - ema) * parameters`` after each
+        move, from the first parameters on; in float32 where they have fewer bits. Model state is not averaged: evaluate
+        an average with ``state.model_state``.
+      skip_nonfinite: whether a gradient with a NaN or an infinity moves nothing of this player, its model state
+        included, but adds one to ``state.skipped[name]``. The others go on.
+      updates_state: whether the model state that this player's forward pass returns is kept.
 
     Raises:
       ValueError: where one of them is not of that form.
 
     >>> import optax
-    >>> generator = Player(optax.adam(2e-4, b1=0.5), loss="g", wrt="generator")
+    >>> generator = Player(optax.adam(2e-4, b1=0.5), loss="g", wrt="generator", ema=0.999)
     >>> generator.groups
     ('generator',)
     """
@@ -32,6 +45,11 @@ class Player:
     _: KW_ONLY
     loss: str
     wrt: str | tuple[str, ...]
+    every: int = 1
+    n_steps: int = 1
+    ema: float | None = None
+    skip_nonfinite: bool = False
+    updates_state: bool = True
 
     def __post_init__(self):
         if not (hasattr(self.optimizer, "init") and hasattr(self.optimizer, "update")):
@@ -43,6 +61,16 @@ class Player:
             raise ValueError(f"wrt must be a key of params or a tuple of keys, got {self.wrt!r}")
         if len(set(groups)) < len(groups):
             raise ValueError(f"wrt names a parameter group twice: {self.wrt!r}")
+        for name in ("every", "n_steps"):
+            count = getattr(self, name)
+            if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+                raise ValueError(f"{name} must be an integer >= 1, got {count!r}")
+        ema = self.ema
+        if ema is not None and (isinstance(ema, bool) or not isinstance(ema, Real) or not 0 <= ema < 1):
+            raise ValueError(f"ema must be None or a decay in [0, 1), got {ema!r}")
+        for name in ("skip_nonfinite", "updates_state"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -8,13 +8,45 @@ import jax.numpy as jnp
 from jax import Array
 from jax.interpreters import partial_eval
 
-from ._losses import LossesFn, evaluate
+from ._losses import Losses, LossesFn
 from ._player import Params, Player
 
-Routes = dict[str, dict[str, str]]
+SHOWN = 6
 
 
-def gradient_routes(losses: LossesFn, params: Params, *args: Any, has_aux: bool = False) -> Routes:
+class Routes(dict[str, dict[str, str]]):
+    """``{loss: {group: "all" | "some" | "none"}}``; ``str`` makes a table of it, with the leaves behind each "some"."""
+
+    def __init__(self, hits: dict[str, dict[str, dict[str, bool]]]):
+        super().__init__(
+            {loss: {group: _extent(list(leaves.values())) for group, leaves in of.items()} for loss, of in hits.items()}
+        )
+        self._hits = hits
+
+    def leaves(self, loss: str, group: str, *, reached: bool) -> list[str]:
+        """The names of the floating-point leaves of a group that the gradient of a loss reaches, or does not reach."""
+        return [leaf for leaf, hit in self._hits[loss][group].items() if hit == reached]
+
+    def __str__(self) -> str:
+        groups = list(dict.fromkeys(group for extents in self.values() for group in extents))
+        rows = [["loss", *groups], *([loss, *extents.values()] for loss, extents in self.items())]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        for loss, extents in self.items():
+            for group in (group for group, extent in extents.items() if extent == "some"):
+                hit, missed = (_shown(self.leaves(loss, group, reached=reached)) for reached in (True, False))
+                lines.append(f"{loss} reaches {hit} of {group}, not {missed}")
+        return "\n".join(lines)
+
+
+def gradient_routes(
+    losses: LossesFn,
+    params: Params,
+    *args: Any,
+    has_aux: bool = False,
+    has_model_state: bool = False,
+    key: Array | None = None,
+) -> Routes:
     """How much of each parameter group the gradient of each loss can reach.
 
     A leaf is reached if the loss depends on it other than through ``jax.lax.stop_gradient``, integers or comparisons.
@@ -23,11 +55,14 @@ def gradient_routes(losses: LossesFn, params: Params, *args: Any, has_aux: bool 
     Args:
       losses: ``losses(params, *args)``, returning a dict of scalars, or ``(dict, aux)`` with ``has_aux=True``.
       params: dict of pytrees, one a parameter group. Leaves that are not floating point are left out.
-      args: the rest of the arguments of ``losses``.
+      args: the rest of the arguments of ``losses``, with ``has_model_state`` the model state first.
       has_aux: whether ``losses`` returns an auxiliary value beside the dict.
+      has_model_state: whether ``losses`` takes and returns a model state, as in :func:`multi_update`.
+      key: a random key for ``losses`` that takes one as ``key=``.
 
     Returns:
-      ``{loss: {group: "all" | "some" | "none"}}``: all, some or none of the group's floating-point leaves are reached.
+      A dict ``{loss: {group: "all" | "some" | "none"}}``: all, some or none of the group's floating-point leaves are
+      reached. Printed, it is a table; ``routes.leaves(loss, group, reached=False)`` names the leaves that are not.
 
     Raises:
       ValueError: where ``params`` is not a dict, or ``losses`` does not return a dict of scalars.
@@ -39,20 +74,34 @@ def gradient_routes(losses: LossesFn, params: Params, *args: Any, has_aux: bool 
     ...     return {"l1": jnp.sum(a**2), "l2": jnp.sum(b**2)}
     >>> gradient_routes(losses, {"model1": jnp.ones(3), "model2": jnp.ones(3)}, jnp.arange(3.0))
     {'l1': {'model1': 'all', 'model2': 'none'}, 'l2': {'model1': 'none', 'model2': 'all'}}
+    >>> print(gradient_routes(losses, {"model1": jnp.ones(3), "model2": jnp.ones(3)}, jnp.arange(3.0)))
+    loss  model1  model2
+    l1    all     none
+    l2    none    all
     """
+    state, batch = (args[0], args[1:]) if has_model_state and args else (None, args)
+    return routes_of(Losses(losses, has_aux, has_model_state, key is not None), params, state, key, *batch)
+
+
+def routes_of(losses: Losses, params: Params, model_state: Any, key: Any, *args: Any) -> Routes:
+    """The routes of a losses function of which all that it takes and returns is known."""
     check_params(params)
     paths_and_leaves, treedef = jax.tree_util.tree_flatten_with_path(params)
     floats = {i: leaf for i, (_, leaf) in enumerate(paths_and_leaves) if is_floating(leaf)}
 
     def values_of(floats: dict[int, Array]) -> dict[str, Array]:
         leaves = [floats.get(i, leaf) for i, (_, leaf) in enumerate(paths_and_leaves)]
-        return evaluate(losses, has_aux, jax.tree.unflatten(treedef, leaves), *args)[0]
+        return losses(jax.tree.unflatten(treedef, leaves), model_state, key, *args).values
 
-    group_of = [paths_and_leaves[i][0][0].key for i in floats]
-    return {
-        loss: {group: _extent([hit for hit, of in zip(hits, group_of, strict=True) if of == group]) for group in params}
-        for loss, hits in _reached(values_of, floats).items()
+    names = {i: (path[0].key, jax.tree_util.keystr(path[1:])) for i, (path, _) in enumerate(paths_and_leaves)}
+    hits = {
+        loss: {
+            group: {group + names[i][1]: hit for i, hit in zip(floats, reached, strict=True) if names[i][0] == group}
+            for group in params
+        }
+        for loss, reached in _reached(values_of, floats).items()
     }
+    return Routes(hits)
 
 
 def check_params(params: Any) -> None:
@@ -64,11 +113,17 @@ def check_params(params: Any) -> None:
             raise ValueError(f"the groups of params must be named by strings, got {key!r}")
 
 
-def check_routes(routes: Routes, players: dict[str, Player]) -> None:
-    """ValueError for a player whose loss does not exist or cannot move what the player is there to move."""
+def check_names(routes: Routes, players: dict[str, Player]) -> None:
+    """ValueError for a player whose loss does not exist."""
     for name, player in players.items():
         if player.loss not in routes:
             raise ValueError(f"player {name!r} minimises loss {player.loss!r}, but losses returned {sorted(routes)}")
+
+
+def check_routes(routes: Routes, players: dict[str, Player]) -> None:
+    """ValueError for a player whose loss does not exist, or cannot move what the player is there to move."""
+    check_names(routes, players)
+    for name, player in players.items():
         for group in player.groups:
             if routes[player.loss][group] == "none":
                 raise ValueError(
@@ -76,6 +131,17 @@ def check_routes(routes: Routes, players: dict[str, Player]) -> None:
                     f"optimizer would step on zeros. Remove the stop_gradient between them, or take {group!r} out of "
                     f"wrt. The routes of {player.loss!r}: {routes[player.loss]}"
                 )
+
+
+def moved_by(group: str, players: dict[str, Player]) -> list[str]:
+    """The names of the players that move a group."""
+    return [name for name, player in players.items() if group in player.groups]
+
+
+def unmoved_groups(players: dict[str, Player], params: Params) -> list[str]:
+    """The groups with something to move that are in no player's ``wrt``."""
+    movable = [group for group, value in params.items() if any(map(is_floating, jax.tree.leaves(value)))]
+    return [group for group in movable if not moved_by(group, players)]
 
 
 def _reached(
@@ -96,6 +162,11 @@ def _reached(
         _, used = partial_eval.dce_jaxpr(closed.jaxpr, [name == other for other in names])
         reached[name] = list(used[len(floats) :])
     return reached
+
+
+def _shown(leaves: list[str]) -> str:
+    more = f" and {len(leaves) - SHOWN} more" if len(leaves) > SHOWN else ""
+    return ", ".join(leaves[:SHOWN]) + more
 
 
 def _extent(hits: list[bool]) -> str:

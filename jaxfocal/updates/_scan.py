@@ -5,7 +5,8 @@ from typing import Any
 
 import jax
 
-from ._step import Metrics, MultiState, MultiUpdate
+from ._state import MultiState
+from ._step import Metrics, MultiUpdate
 
 
 def scan_updates(update: MultiUpdate, state: MultiState, *batches: Any) -> tuple[MultiState, Metrics]:

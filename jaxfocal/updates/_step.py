@@ -1,32 +1,25 @@
 """Several losses, several optimizers, one pure step."""
 
+import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
 
-from ._losses import LossesFn, evaluate
+from ._explain import explain
+from ._gradients import Gradient, own_gradient, shared_gradients
+from ._losses import Losses, LossesFn
 from ._player import Params, Player
-from ._routes import check_params, check_routes, gradient_routes, is_floating
+from ._routes import check_names, check_routes, routes_of, unmoved_groups
+from ._state import MultiState, check_groups, fits, initial_state
+from ._turn import Report, moves_at, own_of, take_turn, with_own
 
 ORDERS = ("simultaneous", "alternating")
 Metrics = dict[str, Any]
-
-
-class MultiState(NamedTuple):
-    """What a multi-model update carries from step to step, a pytree.
-
-    ``params`` is the dict of parameter groups, ``opt_states`` holds one optimizer state a player by the player's name,
-    and ``step`` (int32 scalar) counts the updates.
-    """
-
-    step: Array
-    params: Params
-    opt_states: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,84 +33,123 @@ class MultiUpdate:
     players: dict[str, Player]
     order: str
     has_aux: bool
+    has_model_state: bool
+    has_key: bool
+    _warned: list[str] = field(default_factory=list, init=False, repr=False)
 
-    def init(self, params: Params) -> MultiState:
-        """The state before the first step. It holds ``params`` itself: donate the state and they are donated too.
+    def init(self, params: Params, *, model_state: Any = None, key: Array | None = None) -> MultiState:
+        """The state before the first step.
+
+        It holds the arrays it was given, not copies of them: where a state is donated to a step, the ``params``,
+        ``model_state`` and ``key`` given here are used up with it. No array is in it twice, so that it can be donated.
 
         Raises:
-          ValueError: where ``params`` is not a dict, a player's ``wrt`` is no key of it, or a leaf that a player is to
-            move is not floating point.
+          ValueError: where ``params`` is not a dict, a player's ``wrt`` is no key of it, a leaf that a player is to
+            move is not floating point, or ``model_state`` or ``key`` is given without being declared or the reverse.
         """
-        check_params(params)
-        for name, player in self.players.items():
-            for group in player.groups:
-                if group not in params:
-                    raise ValueError(f"player {name!r} has wrt {group!r}, which is no key of params: {sorted(params)}")
-                _check_movable(name, group, params[group])
-        moved = {group for player in self.players.values() for group in player.groups}
-        params = {key: _strongly_typed(value) if key in moved else value for key, value in params.items()}
-        opt_states = {name: player.optimizer.init(player.take(params)) for name, player in self.players.items()}
-        return MultiState(jnp.zeros((), jnp.int32), params, opt_states)
+        self._check_given(model_state, key)
+        return initial_state(self.players, params, model_state, key)
 
     def update(self, state: MultiState, *args: Any) -> tuple[MultiState, Metrics]:
         """One step of every player. Pure: put it under ``jax.jit``.
 
         Returns:
-          The new state, and the metrics: each loss under its name (a player's loss at the parameters where the player
-          took its gradient, any other at those of the first forward pass), ``grad_norm/<player>``, and, with
-          ``has_aux``, the ``aux`` of the last forward pass.
+          The new state, and the metrics: each loss under its name, ``grad_norm/<player>``, ``skipped/<player>`` (the
+          count so far) for players with ``skip_nonfinite``, and, with ``has_aux``, ``aux``. A loss that a player
+          minimises is reported where that player took its gradient, any other where the first player did; ``aux`` is
+          that of the last player. Of ``n_steps`` moves the last one reports. Players with ``every`` above 1 report
+          their own loss only: at a step that one sits out, that loss is reported as any other is, and its
+          ``grad_norm`` is 0. Where no player moves at every step, one forward pass more reports the rest.
 
         Raises:
-          ValueError: where ``state`` is not one of this update's, ``losses`` does not return what the players need, or
-            a player's loss cannot reach the parameters it is there to move.
+          ValueError: where ``state`` is not one of this update's, ``losses`` does not return what the players need, a
+            player's loss cannot reach the parameters it is there to move, or ``n_steps`` does not divide the batch.
+
+        Warns:
+          UserWarning: once, where nobody moves a group of ``state.params``.
         """
-        if not isinstance(state, MultiState) or state.opt_states.keys() != self.players.keys():
+        if not (isinstance(state, MultiState) and fits(state, self.players, self.has_model_state, self.has_key)):
             raise ValueError("state must come from init or update of this multi_update, not from elsewhere")
-        check_routes(gradient_routes(self.losses, state.params, *args, has_aux=self.has_aux), self.players)
-        params, aux = state.params, None
-        opt_states: dict[str, Any] = {}
-        metrics: Metrics = {}
-        for name, player in self.players.items():
-            at = params if self.order == "alternating" else state.params
-            grads, values, aux = self._gradient(player, at, *args)
-            metrics = {
-                **values,
-                **metrics,
-                player.loss: values[player.loss],
-                f"grad_norm/{name}": optax.tree.norm(grads),
-            }
-            own = player.take(params)
-            optimizer = optax.with_extra_args_support(player.optimizer)
-            updates, opt_states[name] = optimizer.update(grads, state.opt_states[name], own, value=values[player.loss])
-            params = player.put(params, optax.apply_updates(own, updates))
-        if self.has_aux:
-            metrics["aux"] = aux
-        return MultiState(state.step + 1, params, opt_states), metrics
+        self._check(state, *args)
+        shared = self._shared_gradients(state, *args)
+        before, reports = state, dict[str, Report]()
+        for number, (name, player) in enumerate(self.players.items()):
+            at = state.params if self.order == "alternating" else before.params
+            gradient = partial(self._gradient, player, at, shared.get(name))
+            key = self._key(before, number)
+            own, reports[name] = take_turn(player, gradient, own_of(name, player, at, state), before.step, key, args)
+            state = with_own(name, player, own, state)
+        return state._replace(step=before.step + 1), self._metrics(before, state, reports, *args)
 
-    def _gradient(self, player: Player, params: Params, *args: Any) -> tuple[Any, dict[str, Array], Any]:
-        """The gradient of the player's own loss with respect to its own parameters; all others are constants."""
+    def explain(self, params: Params, *args: Any, model_state: Any = None, key: Array | None = None) -> str:
+        """What a step does, in plain words: order, players, who sees old or new parameters, and the table of routes.
 
-        def own_loss(own: Any) -> tuple[Array, tuple[dict[str, Array], Any]]:
-            values, aux = evaluate(self.losses, self.has_aux, player.put(params, own), *args)
-            return values[player.loss], (values, aux)
+        Args:
+          params: as for ``init``; so are ``model_state`` and ``key``.
+          args: as for ``update``. Nothing is computed; of ``params`` only shapes and dtypes are read.
 
-        grads, (values, aux) = jax.grad(own_loss, has_aux=True)(player.take(params))
-        return grads, values, aux
+        Raises:
+          ValueError: as ``init`` and ``update``, but for routes that lead nowhere: they are in the text.
+        """
+        self._check_given(model_state, key)
+        check_groups(self.players, params)
+        routes = routes_of(self._losses, params, model_state, key, *args)
+        check_names(routes, self.players)
+        return explain(self.players, self.order, self.has_model_state, routes, params)
 
+    def _check_given(self, model_state: Any, key: Array | None) -> None:
+        for given, name in ((model_state, "model_state"), (key, "key")):
+            declared = getattr(self, f"has_{name}")
+            if declared and given is None:
+                raise ValueError(f"with has_{name}=True {name} must be given, got none")
+            if given is not None and not declared:
+                raise ValueError(f"{name} is for an update with has_{name}=True, got {type(given).__name__} without it")
 
-def _strongly_typed(params: Any) -> Any:
-    """The same arrays; Python and NumPy numbers as arrays, so that no step changes a type and compiles anew."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), params)
+    def _gradient(self, player: Player, at: Params, shared: Gradient | None, seen: Any, *inputs: Any) -> Gradient:
+        return shared or own_gradient(self._losses, player, player.put(at, seen), *inputs)
 
+    @property
+    def _losses(self) -> Losses:
+        return Losses(self.losses, self.has_aux, self.has_model_state, self.has_key)
 
-def _check_movable(name: str, group: str, params: Any) -> None:
-    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
-        if not is_floating(leaf):
-            raise ValueError(
-                f"player {name!r} moves {group!r}, but its leaf {group}{jax.tree_util.keystr(path)} is "
-                f"{getattr(leaf, 'dtype', type(leaf).__name__)}, not floating point: keep it in another group, or "
-                "out of params"
+    def _key(self, state: MultiState, number: int) -> Array | None:
+        """The key of a player in this step."""
+        return jax.random.fold_in(jax.random.fold_in(state.key, state.step), number) if self.has_key else None
+
+    def _shared_gradients(self, state: MultiState, *args: Any) -> dict[str, Gradient]:
+        """The gradients that one forward pass serves: at the old parameters, of one batch, model state and key."""
+        if self.order == "alternating" or self.has_model_state or self.has_key:
+            return {}
+        players = {name: player for name, player in self.players.items() if player.every == player.n_steps == 1}
+        return shared_gradients(self._losses, players, state.params, *args) if len(players) > 1 else {}
+
+    def _check(self, state: MultiState, *args: Any) -> None:
+        """What shows when a step is traced: routes that lead nowhere, and groups that nobody moves."""
+        routes = routes_of(self._losses, state.params, state.model_state, self._key(state, 0), *args)
+        check_routes(routes, self.players)
+        unmoved = unmoved_groups(self.players, state.params)
+        if unmoved and not self._warned:
+            self._warned.extend(unmoved)
+            warnings.warn(
+                f"no player moves {', '.join(map(repr, unmoved))}: it stays as it is. If that is meant, hand it to "
+                "losses as an argument of update instead of in params",
+                stacklevel=3,
             )
+
+    def _metrics(self, before: MultiState, after: MultiState, reports: dict[str, Report], *args: Any) -> Metrics:
+        steady = [reports[name] for name, player in self.players.items() if player.every == 1]
+        if steady:
+            values, aux = steady[0].values, steady[-1].aux
+        else:
+            values, _, aux = self._losses(before.params, before.model_state, self._key(before, len(reports)), *args)
+        metrics: Metrics = dict(values)
+        for name, player in self.players.items():
+            loss = reports[name].values[player.loss]
+            if player.every > 1:
+                loss = jnp.where(moves_at(player, before.step), loss, metrics[player.loss])
+            metrics |= {player.loss: loss, f"grad_norm/{name}": reports[name].grad_norm}
+        metrics |= {f"skipped/{name}": count for name, count in after.skipped.items()}
+        return metrics | ({"aux": aux} if self.has_aux else {})
 
 
 def multi_update(
@@ -126,6 +158,8 @@ def multi_update(
     *,
     order: Literal["simultaneous", "alternating"] = "simultaneous",
     has_aux: bool = False,
+    has_model_state: bool = False,
+    has_key: bool = False,
 ) -> MultiUpdate:
     """A training step of several models, each moved by its own optimizer down its own loss.
 
@@ -138,15 +172,23 @@ def multi_update(
     depends on: what ``detach``, or ``retain_graph`` with ``zero_grad`` between two ``backward`` calls, does in PyTorch.
     A group may be in the ``wrt`` of two players; each has an optimizer state for it, and the updates apply in order.
 
+    Simultaneous players share one forward pass, through which each loss is differentiated by itself; those with
+    ``every`` or ``n_steps`` above 1 have their own, as has each player where there is a model state or a key.
+
     Args:
-      losses: ``losses(params, *args)``, pure: one forward pass that returns a dict of scalar losses; with
-        ``has_aux=True`` a tuple of that dict and anything else.
+      losses: ``losses(params, *args)``, pure: one forward pass that returns a dict of scalar losses, alone or as a
+        tuple with what is declared below: ``(dict, model_state, aux)``.
       players: a dict of :class:`Player` by name, or pairs of both. Their order is the order of the updates.
       order: "simultaneous", or "alternating" (a fresh forward pass for each player).
       has_aux: whether ``losses`` returns an auxiliary value, to be found in ``metrics["aux"]``.
+      has_model_state: whether ``losses`` is ``losses(params, model_state, *args)`` and returns the new model state
+        (BatchNorm statistics). It goes from player to player in their order, under "simultaneous" too: each forward
+        pass starts from what the one before left.
+      has_key: whether ``losses`` takes a random key as ``key=``: that of the state, folded with step, player and move.
 
     Returns:
-      The pair ``init(params) -> state`` and ``update(state, *args) -> (state, metrics)``.
+      The pair ``init(params, *, model_state=None, key=None) -> state`` and
+      ``update(state, *args) -> (state, metrics)``.
 
     Raises:
       ValueError: for an unknown order, no player, something that is no player, two players of one name, or ``losses``
@@ -184,4 +226,4 @@ def multi_update(
         raise ValueError("players must hold at least one player, got none")
     if order not in ORDERS:
         raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
-    return MultiUpdate(losses, named, order, has_aux)
+    return MultiUpdate(losses, named, order, has_aux, has_model_state, has_key)

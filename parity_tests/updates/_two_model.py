@@ -85,17 +85,27 @@ def _chain(params, x, y1, y2, between):
     return {"l1": l1, "l2": l2, "total": l1 + l2}
 
 
-def gan_losses(params: dict[str, Any], noise: jax.Array, real: jax.Array) -> dict[str, jax.Array]:
-    """The discriminator on what the generator makes, held constant; the generator through the discriminator."""
+def gan_losses_of(call: Callable[[str, Any, jax.Array], jax.Array]) -> Callable[..., dict[str, jax.Array]]:
+    """The losses function of a GAN whose models are called as ``call(name, params[name], x)``.
+
+    The discriminator on what the generator makes, held constant; the generator through the discriminator.
+    """
 
     def criterion(logits: jax.Array, label: float) -> jax.Array:
         return jf.sigmoid_focal_loss(logits, jax.numpy.full_like(logits, label), reduction="mean")
 
-    fake = apply(params["generator"], noise)
-    fooled = apply(params["discriminator"], fake)
-    caught = apply(params["discriminator"], jax.lax.stop_gradient(fake))
-    d = criterion(apply(params["discriminator"], real), 1.0) + criterion(caught, 0.0)
-    return {"d": d, "g": criterion(fooled, 1.0)}
+    def losses(params: dict[str, Any], noise: jax.Array, real: jax.Array) -> dict[str, jax.Array]:
+        def discriminate(x: jax.Array) -> jax.Array:
+            return call("discriminator", params["discriminator"], x)
+
+        fake = call("generator", params["generator"], noise)
+        fooled, caught = discriminate(fake), discriminate(jax.lax.stop_gradient(fake))
+        return {"d": criterion(discriminate(real), 1.0) + criterion(caught, 0.0), "g": criterion(fooled, 1.0)}
+
+    return losses
+
+
+gan_losses = gan_losses_of(lambda _, params, x: apply(params, x))
 
 
 def chain_players(

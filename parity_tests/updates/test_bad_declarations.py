@@ -41,6 +41,28 @@ def test_wrt_that_names_a_group_twice():
         Player(SGD, loss="l", wrt=("w", "v", "w"))
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("every", 0, "every must be an integer >= 1, got 0"),
+        ("every", 1.5, "every must be an integer >= 1, got 1.5"),
+        ("every", True, "every must be an integer >= 1, got True"),
+        ("n_steps", -1, "n_steps must be an integer >= 1, got -1"),
+        ("n_steps", None, "n_steps must be an integer >= 1, got None"),
+        ("ema", 1.0, "ema must be None or a decay in [0, 1), got 1.0"),
+        ("ema", -0.1, "ema must be None or a decay in [0, 1), got -0.1"),
+        ("ema", float("nan"), "ema must be None or a decay in [0, 1), got nan"),
+        ("ema", True, "ema must be None or a decay in [0, 1), got True"),
+        ("ema", "0.9", "ema must be None or a decay in [0, 1), got '0.9'"),
+        ("skip_nonfinite", 1, "skip_nonfinite must be True or False, got 1"),
+        ("updates_state", None, "updates_state must be True or False, got None"),
+    ],
+)
+def test_options_that_cannot_be_meant(option, value, expected):
+    with pytest.raises(ValueError, match=rf"^{re.escape(expected)}$"):
+        Player(SGD, loss="l", wrt="w", **{option: value})
+
+
 def test_loss_and_wrt_are_given_by_keyword():
     with pytest.raises(TypeError, match="positional argument"):
         Player(SGD, "l", "w")

@@ -85,10 +85,11 @@ def test_loss_that_is_no_floating_point_scalar(call, value, given):
         call(lambda params: {"l": jnp.sum(params["w"]), "m": value(params["w"])}, False)
 
 
-@pytest.mark.parametrize("name", ["aux", "grad_norm/p", "grad_norm/", 0, None, ("l",)], ids=str)
+@pytest.mark.parametrize("name", ["aux", "grad_norm/p", "skipped/", 0, None, ("l",)], ids=str)
 def test_name_that_is_taken_or_no_string(call, name):
     expected = (
-        rf"(?m)^a loss must be named by a string other than 'aux' and 'grad_norm/...', got {re.escape(repr(name))}$"
+        r"(?m)^a loss must be named by a string other than 'aux', 'grad_norm/...' and 'skipped/...', "
+        rf"got {re.escape(repr(name))}$"
     )
     with pytest.raises(ValueError, match=expected):
         call(lambda params: {name: jnp.sum(params["w"])}, False)
@@ -125,6 +126,7 @@ def test_loss_that_cannot_reach_a_group_of_its_player(loss, wrt, order):
         step(Player(optax.sgd(0.1), loss=loss, wrt=wrt), order)
 
 
+@pytest.mark.filterwarnings("ignore:no player moves 'v'")
 @pytest.mark.parametrize("loss", ["of_both", "of_w", "stopped"])
 def test_routes_that_no_player_needs_are_not_asked_for(loss):
     state, _ = step(Player(optax.sgd(0.1), loss=loss, wrt="w"))

@@ -16,6 +16,7 @@ def bits(x):
 
 
 @ORDERS
+@pytest.mark.filterwarnings("ignore:no player moves 'backbone'")
 def test_group_in_nobodys_wrt_keeps_every_bit(order):
     def losses(params, x):
         hidden = jnp.tanh(params["backbone"] * x)
@@ -69,6 +70,7 @@ def test_infinite_derivative_of_one_loss_does_not_meet_the_zero_weight_of_anothe
     assert metrics["grad_norm/a"] == 6
 
 
+@pytest.mark.filterwarnings("ignore:no player moves 'b'")
 def test_loss_that_reads_other_models_holds_them_constant():
     def losses(params):
         return {"l": jnp.exp(params["a"]) * jnp.exp(params["b"])}

@@ -45,6 +45,7 @@ def test_weight_decay_sees_what_the_optimizer_before_left(order):
     np.testing.assert_allclose(state.params["head"], head, rtol=1e-15)
 
 
+@pytest.mark.filterwarnings("ignore:no player moves 'head'")
 def test_players_order_decides_which_optimizer_goes_first():
     plain = Player(optax.sgd(RATE1), loss="l1", wrt="w")
     decayed = Player(decayed_sgd(RATE2), loss="l1", wrt="w")
@@ -89,6 +90,7 @@ def test_two_adamw_states_walk_apart():
     assert abs(opt1[0].mu - opt2[0].mu["w"]) > 1e-2
 
 
+@pytest.mark.filterwarnings("ignore:no player moves 'head'")
 def test_a_tuple_of_one_key_is_seen_as_a_dict():
     seen = []
     spy = optax.GradientTransformation(

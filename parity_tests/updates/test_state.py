@@ -31,6 +31,7 @@ def test_init():
     jax.tree.map(np.testing.assert_array_equal, state.params, params())
     expected = {"A": ADAM.init(params()["a"]), "B": SGD.init(params()["b"])}
     jax.tree.map(np.testing.assert_array_equal, state.opt_states, expected)
+    assert (state.model_state, state.key, state.ema, state.skipped) == (None, None, {}, {})
 
 
 def test_step_counts_updates():

@@ -111,8 +111,10 @@ def test_a_loss_that_is_no_array(value):
 
 def test_a_state_from_elsewhere():
     update = multi_update(losses, {"p": PLAYER})
-    other = multi_update(losses, {"q": PLAYER}).init({"w": jnp.ones(2)})
-    for state in ({"w": jnp.ones(2)}, other):
+    averaged = Player(PLAYER.optimizer, loss="l", wrt="w", ema=0.5)
+    others = [multi_update(losses, players).init({"w": jnp.ones(2)}) for players in ({"q": PLAYER}, {"p": averaged})]
+    keyed = update.init({"w": jnp.ones(2)})._replace(key=jax.random.key(0))
+    for state in ({"w": jnp.ones(2)}, *others, keyed):
         with pytest.raises(ValueError, match=r"^state must come from init or update of this multi_update"):
             update.update(state, 0.0)
 

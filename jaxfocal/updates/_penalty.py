@@ -1,0 +1,81 @@
+"""The gradient penalty of WGAN-GP."""
+
+from collections.abc import Callable
+from numbers import Real
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+def gradient_penalty(
+    critic: Callable[[Array], Array], real: Array, fake: Array, key: Array, *, target: float = 1.0
+) -> Array:
+    """How far the critic's slope is from ``target`` between real and fake examples, squared.
+
+    With one u_i a row, uniform in [0, 1), and points x_i = u_i real_i + (1 - u_i) fake_i:
+
+        penalty    = mean_i (||d critic(x)_i / d x_i||_2 - target)^2
+        d/dtheta   = mean_i 2 (n_i - target) dn_i/dtheta,   n_i the norm of row i over all its axes
+
+    The norm's own derivative is taken as 0 where the norm is 0, as PyTorch does. It can be differentiated again by all
+    that the critic depends on, and by ``real`` and ``fake``: in a critic's loss the fakes are constants, as all that
+    belongs to other players.
+
+    Args:
+      critic: from (B, ...) to one score a row, (B,) or (B, 1). A score must not depend on other rows (no BatchNorm).
+      real: (B, ...), floating point.
+      fake: of the shape and dtype of ``real``.
+      key: a random key, for the B numbers u.
+      target: the slope that costs nothing, >= 0.
+
+    Returns:
+      The penalty, a scalar of the dtype of ``real``, at least float32.
+
+    Raises:
+      ValueError: where shapes or dtypes are not of that form, or ``target`` is negative or not finite.
+
+    >>> import jax, jax.numpy as jnp
+    >>> real, fake = jnp.ones((4, 3)), jnp.zeros((4, 3))
+    >>> print(gradient_penalty(lambda x: x @ jnp.array([0.0, 0.0, 3.0]), real, fake, jax.random.key(0)))
+    4.0
+
+    Gulrajani, Ahmed, Arjovsky, Dumoulin, Courville: Improved Training of Wasserstein GANs, 2017.
+    """
+    real, fake = jnp.asarray(real), jnp.asarray(fake)
+    _check(real, fake, target)
+    u = jax.random.uniform(key, (len(real),) + (1,) * (real.ndim - 1), real.dtype)
+
+    def total(x: Array) -> Array:
+        scores = critic(x)
+        if jnp.shape(scores) not in ((len(real),), (len(real), 1)):
+            raise ValueError(
+                f"critic must return one score a row, shape {(len(real),)} or {(len(real), 1)}, got shape "
+                f"{jnp.shape(scores)}"
+            )
+        return jnp.sum(scores)
+
+    slopes = jax.grad(total)(u * real + (1 - u) * fake)
+    slopes = slopes.astype(jnp.promote_types(slopes.dtype, jnp.float32)).reshape(len(real), -1)
+    return jnp.mean((_norm(slopes) - target) ** 2)
+
+
+def _norm(rows: Array) -> Array:
+    """Of each row; the root's infinite slope at 0 is kept out of the derivative."""
+    squares = jnp.sum(rows**2, axis=1)
+    positive = squares > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squares, 1)), 0)
+
+
+def _check(real: Array, fake: Array, target: float) -> None:
+    if real.ndim == 0 or len(real) == 0 or not jnp.issubdtype(real.dtype, jnp.floating):
+        raise ValueError(
+            f"real must be floating-point examples (B, ...), B >= 1, got shape {real.shape} and dtype {real.dtype}"
+        )
+    if (fake.shape, fake.dtype) != (real.shape, real.dtype):
+        raise ValueError(
+            f"fake must have the shape and dtype of real, {real.shape} and {real.dtype}, got {fake.shape} and "
+            f"{fake.dtype}"
+        )
+    if isinstance(target, Real) and not 0 <= target < float("inf"):
+        raise ValueError(f"target must be >= 0 and finite, got {target!r}")
