@@ -153,7 +153,7 @@ def ciou_loss(boxes1: Float[Array, "*b 4"], boxes2: Float[Array, "*b 4"]) -> Flo
     alpha is a constant to the gradient, which else is autograd's.
 
     Args:
-      boxes1: corners ``(x1, y1, x2, y2)``, of positive height.
+      boxes1: corners ``(x1, y1, x2, y2)``.
       boxes2: of the same shape.
 
     Returns:
@@ -170,9 +170,7 @@ def ciou_loss(boxes1: Float[Array, "*b 4"], boxes2: Float[Array, "*b 4"]) -> Flo
       Zheng, Wang, Liu, Li, Ye, Ren, "Distance-IoU Loss", 2019, https://arxiv.org/abs/1911.08287
     """
     loss, iou = _diou(boxes1, boxes2)
-    width1, height1 = boxes1[..., 2] - boxes1[..., 0], boxes1[..., 3] - boxes1[..., 1]
-    width2, height2 = boxes2[..., 2] - boxes2[..., 0], boxes2[..., 3] - boxes2[..., 1]
-    v = 4 / math.pi**2 * jnp.square(jnp.arctan(width2 / height2) - jnp.arctan(width1 / height1))
+    v = 4 / math.pi**2 * jnp.square(_angle(boxes2) - _angle(boxes1))
     alpha = jax.lax.stop_gradient(v / (1 - iou + v + EPS))
     return loss + alpha * v
 
@@ -230,6 +228,12 @@ def _enclosing(boxes1: Array, boxes2: Array) -> tuple[Array, Array]:
     width = jnp.maximum(boxes1[..., 2], boxes2[..., 2]) - jnp.minimum(boxes1[..., 0], boxes2[..., 0])
     height = jnp.maximum(boxes1[..., 3], boxes2[..., 3]) - jnp.minimum(boxes1[..., 1], boxes2[..., 1])
     return width, height
+
+
+def _angle(boxes: Array) -> Array:
+    """arctan(width / height); 0, and a gradient, for a box that has shrunk to a point."""
+    width, height = boxes[..., 2] - boxes[..., 0], boxes[..., 3] - boxes[..., 1]
+    return jnp.arctan2(width, jnp.where((width == 0) & (height == 0), 1, height))
 
 
 def _diou(boxes1: Array, boxes2: Array) -> tuple[Array, Array]:

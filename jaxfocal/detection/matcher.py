@@ -7,6 +7,8 @@ from jaxtyping import Bool, Float, Int
 
 from .boxes import box_iou, check_boxes
 
+_Best = tuple[Array, Array, Array]  # of each anchor: highest IoU, its box, whether the anchor is some box's nearest
+
 BACKGROUND = -1
 IGNORED = -2
 
@@ -56,7 +58,7 @@ def match_anchors(
     _check(anchors, boxes, valid, foreground_iou, background_iou)
     anchors, boxes = jax.lax.stop_gradient((anchors, boxes.astype(anchors.dtype)))
 
-    def look_at(best: tuple[Array, Array, Array], box: tuple[Array, Array, Array]) -> tuple[tuple[Array, ...], None]:
+    def look_at(best: _Best, box: tuple[Array, Array, Array]) -> tuple[_Best, None]:
         best_iou, best_index, is_nearest = best
         index, corners, is_box = box
         iou = jnp.where(is_box, box_iou(anchors, corners[None]), 0)

@@ -22,7 +22,7 @@ class Kept(NamedTuple):
 
 class _Progress(NamedTuple):
     start: Array  # of the next block
-    count: Array  # of boxes kept
+    num_kept: Array
     places: Int[Array, " m"]  # of those, in the order of scores; past the end where none is kept yet
 
 
@@ -80,7 +80,7 @@ def batched_nms(
         return too_close & (above_class[:, None] == box_class[None])
 
     def next_block(progress: _Progress) -> _Progress:
-        start, kept_count, places = progress
+        start, num_kept, places = progress
         box = jax.lax.dynamic_slice_in_dim(boxes, start, block)
         box_class = jax.lax.dynamic_slice_in_dim(classes, start, block)
         alive = jax.lax.dynamic_slice_in_dim(candidate, start, block)
@@ -89,12 +89,12 @@ def batched_nms(
         alive &= ~jnp.any(by_kept, axis=0)
         within = jnp.triu(suppresses(box, box_class, box, box_class), 1)
         kept = _greedy(within, alive)
-        slots = jnp.where(kept, kept_count + jnp.cumsum(kept, dtype=jnp.int32) - 1, max_outputs)
+        slots = jnp.where(kept, num_kept + jnp.cumsum(kept, dtype=jnp.int32) - 1, max_outputs)
         places = places.at[slots].set(start + jnp.arange(block, dtype=jnp.int32), mode="drop")
-        return _Progress(start + block, kept_count + jnp.sum(kept, dtype=jnp.int32), places)
+        return _Progress(start + block, num_kept + jnp.sum(kept, dtype=jnp.int32), places)
 
     def unfinished(progress: _Progress) -> Array:
-        return (progress.start < num_candidates) & (progress.count < max_outputs)
+        return (progress.start < num_candidates) & (progress.num_kept < max_outputs)
 
     zero = jnp.zeros((), jnp.int32)
     start = _Progress(zero, zero, jnp.full(max_outputs, past_end, jnp.int32))
