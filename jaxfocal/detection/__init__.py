@@ -1,1 +1,39 @@
-"""RetinaNet."""
+"""RetinaNet in Flax NNX: torchvision's detector, weight for weight and box for box."""
+
+from .anchors import AnchorGenerator as AnchorGenerator
+from .boxes import box_area as box_area
+from .boxes import box_iou as box_iou
+from .boxes import ciou_loss as ciou_loss
+from .boxes import clip_boxes as clip_boxes
+from .boxes import diou_loss as diou_loss
+from .boxes import giou_loss as giou_loss
+from .boxes import pairwise_iou as pairwise_iou
+from .coder import decode_boxes as decode_boxes
+from .coder import encode_boxes as encode_boxes
+from .fpn import FeaturePyramid as FeaturePyramid
+from .fpn import ResNetFPN as ResNetFPN
+from .fpn import resnet_fpn as resnet_fpn
+from .matcher import match_anchors as match_anchors
+from .nms import Kept as Kept
+from .nms import batched_nms as batched_nms
+from .norms import BatchNorm as BatchNorm
+from .norms import FrozenBatchNorm as FrozenBatchNorm
+from .objective import retinanet_loss as retinanet_loss
+from .postprocess import Detections as Detections
+from .postprocess import detect as detect
+from .postprocess import postprocess_outputs as postprocess_outputs
+from .resnet import ResNet as ResNet
+from .retinanet import RetinaNet as RetinaNet
+from .retinanet import RetinaNetOutputs as RetinaNetOutputs
+from .retinanet import retinanet_resnet50_fpn as retinanet_resnet50_fpn
+from .retinanet import retinanet_resnet50_fpn_v2 as retinanet_resnet50_fpn_v2
+from .torchvision import export_torchvision as export_torchvision
+from .torchvision import load_torchvision as load_torchvision
+from .train import TrainState as TrainState
+from .train import training_step as training_step
+from .transform import ImageBatch as ImageBatch
+from .transform import PaddedBoxes as PaddedBoxes
+from .transform import pad_boxes as pad_boxes
+from .transform import preprocess as preprocess
+from .transform import rescale_boxes as rescale_boxes
+from .transform import shape_buckets as shape_buckets
