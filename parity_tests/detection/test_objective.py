@@ -1,0 +1,160 @@
+"""What the losses make of images without boxes, padding, bad boxes and labels, and other classification losses."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+import jaxfocal as jf
+from jaxfocal.detection import AnchorGenerator, RetinaNetOutputs, retinanet_loss
+from jaxfocal.detection.heads import RetinaNetHead
+from jaxfocal.detection.matcher import match_anchors
+from parity_tests.detection.conftest import small_batch
+
+FEATURE_SIZES = [(8, 12), (4, 6), (2, 3), (1, 2), (1, 1)]
+ANCHORS = np.asarray(AnchorGenerator()((64, 96), FEATURE_SIZES, jnp.float64))
+CLASSES = 4
+RNG = np.random.default_rng(0)
+OUTPUTS = RetinaNetOutputs(RNG.normal(-3, 2, (2, len(ANCHORS), CLASSES)), RNG.normal(size=(2, len(ANCHORS), 4)))
+
+
+@partial(jax.jit, static_argnames=("box_loss", "classification_loss"))
+def value_and_gradient(outputs, boxes, labels, valid, **options):
+    def total(outputs):
+        losses = retinanet_loss(outputs, ANCHORS, boxes, labels, valid, **options)
+        return sum(losses.values()), losses
+
+    (_, losses), gradients = jax.value_and_grad(total, has_aux=True)(outputs)
+    return losses, gradients
+
+
+def targets(**changes):
+    batch = small_batch()
+    return [changes.get(name, batch[name]) for name in ("boxes", "labels", "valid")]
+
+
+def matches():
+    boxes, _, valid = targets()
+    return np.asarray(jax.vmap(match_anchors, (None, 0, 0))(ANCHORS, boxes, valid))
+
+
+def test_an_image_without_boxes_learns_background():
+    losses, gradients = value_and_gradient(OUTPUTS, *targets(valid=np.zeros((2, 5), bool)))
+    background = jf.sigmoid_focal_loss(OUTPUTS.cls_logits, np.zeros(OUTPUTS.cls_logits.shape, int), alpha=0.25)
+    np.testing.assert_allclose(losses["classification"], background.sum() / 2, rtol=1e-12)
+    assert losses["bbox_regression"] == 0
+    np.testing.assert_array_equal(gradients.bbox_regression, 0)
+    assert (gradients.cls_logits > 0).all()
+    no_rows = np.zeros((2, 0, 4)), np.zeros((2, 0), np.int32), np.zeros((2, 0), bool)
+    np.testing.assert_allclose(value_and_gradient(OUTPUTS, *no_rows)[0]["classification"], losses["classification"])
+
+
+@pytest.mark.parametrize("padding", [-1.0, 0.0, np.nan, 16.0])
+def test_what_padding_holds_does_not_matter(padding):
+    """Values and labels of rows that do not count, in loss and gradient."""
+    boxes, labels, valid = targets()
+    losses, gradients = value_and_gradient(OUTPUTS, boxes, labels, valid)
+    padded = np.where(valid[..., None], boxes, padding), np.where(valid, labels, 10**6), valid
+    others, other_gradients = value_and_gradient(OUTPUTS, *padded)
+    jax.tree.map(np.testing.assert_array_equal, (losses, gradients), (others, other_gradients))
+
+
+@pytest.mark.parametrize("box_loss", ["l1", "giou", "diou", "ciou"])
+def test_gradients_are_finite_for_wild_predictions(box_loss):
+    wild = RetinaNetOutputs(OUTPUTS.cls_logits * 1e3, OUTPUTS.bbox_regression * 100)
+    losses, gradients = value_and_gradient(wild, *targets(), box_loss=box_loss)
+    assert all(np.isfinite(loss) for loss in losses.values())
+    assert all(np.isfinite(gradient).all() for gradient in gradients)
+
+
+def test_the_prior_keeps_the_first_loss_small():
+    """Without the bias of -log(99) it would begin hundreds of times as high."""
+    head = RetinaNetHead(8, 9, CLASSES, rngs=nnx.Rngs(0))
+    levels = [jnp.asarray(RNG.normal(size=(2, *size, 8)), jnp.float32) for size in FEATURE_SIZES]
+    outputs = RetinaNetOutputs(*head(levels))
+    np.testing.assert_allclose(jax.nn.sigmoid(outputs.cls_logits).mean(), 0.01, rtol=0.05)
+    np.testing.assert_allclose(outputs.bbox_regression, 0, atol=0.05)
+    first, _ = value_and_gradient(outputs, *targets())
+    without, _ = value_and_gradient(outputs._replace(cls_logits=0 * outputs.cls_logits), *targets())
+    assert first["classification"] < 2
+    assert without["classification"] > 20 * first["classification"]
+
+
+def ohem(logits, labels, *, where, normalizer):
+    losses = jf.sigmoid_focal_loss(logits, labels, gamma=0.0, where=where).sum(-1)
+    hard = jf.ohem_mask(losses, labels.max(-1), negative_ratio=3.0, where=where[:, 0])
+    return jnp.sum(losses, where=hard) / jnp.maximum(normalizer, 1)
+
+
+def softmax(logits, labels, *, where, normalizer):
+    return jf.softmax_focal_loss(
+        logits, jnp.argmax(labels, -1), where=where[:, 0], reduction="sum", normalizer=normalizer
+    )
+
+
+balanced = partial(jf.sigmoid_focal_loss, gamma=0.0, alpha=0.25, reduction="sum")
+
+
+@pytest.mark.parametrize("loss", [balanced, ohem, softmax, partial(jf.asymmetric_loss, reduction="sum")])
+def test_other_classification_losses(loss):
+    """Each sees the logits, labels and ignored anchors of one image, and the number of its positive anchors."""
+    boxes, labels, valid = targets()
+    losses, gradients = value_and_gradient(OUTPUTS, boxes, labels, valid, classification_loss=loss)
+    expected = []
+    for i, matched in enumerate(matches()):
+        one_hot = np.zeros((len(ANCHORS), CLASSES), np.int8)
+        one_hot[matched >= 0, labels[i][matched[matched >= 0]]] = 1
+        where, count = (matched != -2)[:, None], (matched >= 0).sum()
+        expected.append(loss(OUTPUTS.cls_logits[i], one_hot, where=where, normalizer=count))
+    np.testing.assert_allclose(losses["classification"], np.mean(expected), rtol=1e-12)
+    assert (gradients.cls_logits[0][matches()[0] == -2] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        (
+            "boxes",
+            [30.0, 30.0, 10.0, 60.0],
+            r"x1 < x2 and y1 < y2, .* got box \[30.0, 30.0, 10.0, 60.0\] .* row 1",
+        ),
+        ("boxes", [30.0, 30.0, 30.0, 60.0], "x1 < x2 and y1 < y2"),
+        ("boxes", [np.nan, 3.0, 30.0, 60.0], "must be finite"),
+        ("labels", CLASSES, rf"labels in \[0, {CLASSES}\), got box .* with label {CLASSES} at row 1 of image 0"),
+        ("labels", -1, "with label -1"),
+    ],
+)
+def test_bad_boxes_and_labels(name, value, message):
+    """An error where they can be seen; where they are traced, NaN in losses and gradients."""
+    boxes, labels, valid = targets()
+    {"boxes": boxes, "labels": labels}[name][0, 1] = value
+    with pytest.raises(ValueError, match=message):
+        retinanet_loss(OUTPUTS, ANCHORS, boxes, labels, valid)
+    losses, gradients = value_and_gradient(OUTPUTS, boxes, labels, valid)
+    assert all(np.isnan(loss) for loss in losses.values())
+    assert np.isnan(gradients.cls_logits[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"anchors": ANCHORS[:-9]},
+            r"anchors must have shape \(1161, 4\), one for each row of the outputs, got",
+        ),
+        ({"boxes": np.zeros((3, 5, 4))}, r"boxes must have shape \(2, rows, 4\), as there are images, got \(3, 5, 4\)"),
+        ({"boxes": np.zeros((2, 5, 4), int)}, "boxes must be floating point, got dtype int64"),
+        ({"labels": np.zeros((2, 5))}, r"labels must be integers of shape \(2, 5\), got float64"),
+        ({"valid": np.zeros((2, 4), bool)}, r"valid must be bool of shape \(2, 5\), got bool \(2, 4\)"),
+        ({"box_loss": "iou"}, "box_loss must be l1, smooth_l1, giou, diou or ciou, got 'iou'"),
+        ({"outputs": OUTPUTS._replace(bbox_regression=np.zeros((2, 3, 4)))}, "bbox_regression must have shape"),
+    ],
+)
+def test_bad_shapes(change, message):
+    boxes, labels, valid = targets()
+    good = {"outputs": OUTPUTS, "anchors": ANCHORS, "boxes": boxes, "labels": labels, "valid": valid}
+    with pytest.raises(ValueError, match=message):
+        retinanet_loss(**(good | change))
