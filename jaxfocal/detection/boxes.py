@@ -233,7 +233,9 @@ def _enclosing(boxes1: Array, boxes2: Array) -> tuple[Array, Array]:
 def _angle(boxes: Array) -> Array:
     """arctan(width / height); 0, and a gradient, for a box that has shrunk to a point."""
     width, height = boxes[..., 2] - boxes[..., 0], boxes[..., 3] - boxes[..., 1]
-    return jnp.arctan2(width, jnp.where((width == 0) & (height == 0), 1, height))
+    # the slope is divided by width**2 + height**2, which must not underflow
+    shrunk = jnp.maximum(jnp.abs(width), jnp.abs(height)) ** 2 < jnp.finfo(boxes.dtype).tiny
+    return jnp.arctan2(width, jnp.where(shrunk, 1, height))
 
 
 def _diou(boxes1: Array, boxes2: Array) -> tuple[Array, Array]:
