@@ -1,9 +1,11 @@
 """Boxes as corners ``(x1, y1, x2, y2)``: areas, overlaps, and the losses made of overlaps."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jaxtyping import Float
 
@@ -205,6 +207,13 @@ def check_boxes(name: str, boxes: Array) -> None:
         raise ValueError(f"{name} must be floating point, got dtype {boxes.dtype}")
     if boxes.ndim < 1 or boxes.shape[-1] != 4:
         raise ValueError(f"{name} must hold x1, y1, x2, y2 along the last dimension, got shape {boxes.shape}")
+
+
+def well_formed(boxes: Any) -> Any:
+    """Which boxes ``(*b, 4)`` are finite and have an area, in numpy for numpy arrays."""
+    numpy = np if isinstance(boxes, np.ndarray) else jnp
+    has_area = (boxes[..., 2] > boxes[..., 0]) & (boxes[..., 3] > boxes[..., 1])
+    return has_area & numpy.all(numpy.isfinite(boxes), axis=-1)
 
 
 def _product(width: Array, height: Array) -> Array:

@@ -10,7 +10,7 @@ from jax import Array
 from jaxtyping import Bool, Float, Int
 
 from ..losses import sigmoid_focal_loss
-from .boxes import ciou_loss, diou_loss, giou_loss
+from .boxes import ciou_loss, diou_loss, giou_loss, well_formed
 from .coder import decode_boxes, encode_boxes
 from .matcher import IGNORED, match_anchors
 from .retinanet import RetinaNetOutputs
@@ -128,10 +128,7 @@ def _box_loss(name: str, deltas: Array, boxes: Array, anchors: Array) -> Float[A
 
 
 def _is_bad(boxes: Any, labels: Any, num_classes: int) -> Any:
-    numpy = np if isinstance(boxes, np.ndarray) else jnp
-    has_area = (boxes[..., 2] > boxes[..., 0]) & (boxes[..., 3] > boxes[..., 1])
-    finite = numpy.all(numpy.isfinite(boxes), axis=-1)
-    return ~(has_area & finite) | (labels < 0) | (labels >= num_classes)
+    return ~well_formed(boxes) | (labels < 0) | (labels >= num_classes)
 
 
 def _check(outputs: RetinaNetOutputs, anchors: Array, boxes: Array, labels: Array, valid: Array, box_loss: str) -> None:

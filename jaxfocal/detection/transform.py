@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Float
 
-from .boxes import check_boxes
+from .boxes import check_boxes, well_formed
 
 MEAN = (0.485, 0.456, 0.406)  # ImageNet's
 STD = (0.229, 0.224, 0.225)
@@ -159,7 +159,7 @@ def pad_boxes(boxes: Sequence[np.ndarray], labels: Sequence[np.ndarray], max_box
             raise ValueError(f"boxes must be (n, 4) and labels (n,), got {box.shape} and {label.shape} for image {i}")
         if len(box) > max_boxes:
             raise ValueError(f"max_boxes must be at least the {len(box)} boxes of image {i}, got {max_boxes}")
-        bad = ~np.isfinite(box).all(axis=1) | (box[:, 2:] <= box[:, :2]).any(axis=1)
+        bad = ~well_formed(box)
         if bad.any():
             row = int(np.argmax(bad))
             raise ValueError(

@@ -33,15 +33,15 @@ def one_residual(loss: Callable[..., Array]) -> Callable[..., Array]:
     @partial(rule.defjvp, symbolic_zeros=True)
     def _slope_rule(primals, tangents):
         (logits, *rest), (logits_dot, *rest_dot) = primals, tangents
-        terms = []
+        value, terms = rule(*primals), []
         if not isinstance(logits_dot, SymbolicZero):
-            elementwise = jax.eval_shape(masked, logits, *rest).ndim == logits.ndim
-            value, pullback = jax.vjp(lambda x: masked(x, *rest), own_pass(logits) if elementwise else logits)
+            elementwise = value.ndim == logits.ndim
+            _, pullback = jax.vjp(lambda x: masked(x, *rest), own_pass(logits) if elementwise else logits)
             (slope,) = pullback(jnp.ones_like(value))
             terms.append(jnp.sum(slope * logits_dot, axis=tuple(range(value.ndim, logits.ndim))))
         if any(not isinstance(dot, SymbolicZero) for dot in jax.tree.leaves(rest_dot)):
             terms.append(_tangent(partial(masked, logits), rest, rest_dot))
-        return rule(*primals), reduce(add, terms)
+        return value, reduce(add, terms)
 
     return rule
 
