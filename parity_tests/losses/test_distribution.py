@@ -9,6 +9,7 @@ from mpmath import mp
 
 import jaxfocal as jf
 from parity_tests.cases.dense import exact_distribution
+from parity_tests.compiling import jit_as_usual
 from parity_tests.losses.float32_error import softmax_grid
 from parity_tests.losses.test_dense import derivatives
 
@@ -17,12 +18,16 @@ DISTRIBUTION = jf.distribution_focal_loss
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_targets_on_a_bin(dtype):
-    """Bit for bit the cross-entropy of that class, so that it keeps the float32 bound of the focal loss."""
+    """Bit for bit the cross-entropy of that class as users compile it, so that it keeps the focal loss's bound."""
     grid = softmax_grid()[0].astype(dtype)
     rows, classes = np.repeat(grid, 4, axis=0), np.tile(np.arange(4), len(grid))
-    theirs = derivatives(jf.softmax_focal_loss, rows, classes, {"gamma": 0.0})
+
+    def compiled(loss, labels, **options):
+        return jit_as_usual(lambda x: derivatives(loss, x, labels, options))(rows)
+
+    theirs = compiled(jf.softmax_focal_loss, classes, gamma=0.0)
     for kind in ("uint8", dtype):
-        value, slope, curvature = derivatives(DISTRIBUTION, rows, classes.astype(kind))
+        value, slope, curvature = compiled(DISTRIBUTION, classes.astype(kind))
         np.testing.assert_array_equal(value, theirs[0])
         np.testing.assert_array_equal(slope, theirs[1])
         assert np.isfinite(curvature).all()
