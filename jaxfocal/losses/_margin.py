@@ -102,12 +102,12 @@ def _sum_of_others(logits: Array, out: Bool[Array, "*n c"]) -> tuple[Array, Arra
     A class with logit -inf adds nothing; where no other class is left ``e`` and the sum are 0.
     """
     others = jnp.where(out, -jnp.inf, logits)
-    top = _largest(others)
+    top = largest(others)
     e = jnp.exp(others - top)
     return top, e, jnp.sum(e, axis=-1, keepdims=True)
 
 
-def _largest(logits: Array) -> Array:
+def largest(logits: Array) -> Array:
     """The row's maximum as a constant to subtract; 0 where every class is masked."""
     top = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
     return jnp.where(top == -jnp.inf, 0, top)
@@ -153,8 +153,8 @@ def softmax_margins(logits: Float[Array, "*n c"]) -> Float[Array, "*n c"]:
     ``exp(0) = 1``, so that taking the class's own term off the sum loses no digit.
     """
     is_top = _is_top(logits)
-    largest, _, sum_of_others = _sums_with_top(logits, is_top)
-    against_top = _log_odds_against(logits, largest, sum_of_others)
+    top_logit, _, sum_of_others = _sums_with_top(logits, is_top)
+    against_top = _log_odds_against(logits, top_logit, sum_of_others)
     top, _, total = _sum_of_others(logits, is_top)
     return jnp.where(is_top, _log_odds_against(logits, top, total), against_top)
 
@@ -174,7 +174,7 @@ def _softmax_margins_jvp(primals, tangents):
 @jax.custom_jvp
 def softmax_odds(logits: Float[Array, "*n c"]) -> tuple[Float[Array, "*n c"], Float[Array, "*n c"]]:
     """``(p, q)``: the softmax, and ``1 - p`` as what the other classes share."""
-    e = jnp.exp(logits - _largest(logits))
+    e = jnp.exp(logits - largest(logits))
     total = jnp.sum(e, axis=-1, keepdims=True)
     return _shares(e, total), _shares(_sum_of_other_terms(e, _is_top(logits)), total)
 
@@ -200,9 +200,9 @@ def _is_top(logits: Array) -> Bool[Array, "*n c"]:
 
 
 def _sums_with_top(logits: Array, is_top: Array) -> tuple[Array, Array, Float[Array, "*n c"]]:
-    """``largest (*n 1)``, ``e = exp(x - largest)``, and for each class the sum of ``e`` over all the others."""
-    largest = _largest(logits)
-    e = jnp.exp(logits - largest)
+    """``top_logit (*n 1)``, ``e = exp(x - top_logit)``, and for each class the sum of ``e`` over all the others."""
+    top_logit = largest(logits)
+    e = jnp.exp(logits - top_logit)
     below = jnp.where(is_top, 0, e)
     top = jnp.sum(e - below, axis=-1, keepdims=True)
-    return largest, e, top + (jnp.sum(below, axis=-1, keepdims=True) - below)
+    return top_logit, e, top + (jnp.sum(below, axis=-1, keepdims=True) - below)

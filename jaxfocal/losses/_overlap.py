@@ -1,5 +1,6 @@
 """How far predicted and labelled classes overlap in each image, as soft counts, and the losses made of them."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -7,11 +8,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from ._checks import Accepted, check_class_weights, check_logits, check_scalar, is_hard
-from ._classes import class_images
-from ._margin import softmax_odds
+from ._classes import class_images, class_index
+from ._margin import largest, softmax_odds
 from ._power import share
 from ._reduce import keep
 
@@ -38,17 +39,58 @@ def confusion(
     logits: Float[Array, "b p c"], labels: Array, kept: Bool[Array, "b p"] | None
 ) -> tuple[Float[Array, "b c"], Float[Array, "b c"], Float[Array, "b c"]]:
     """Soft counts of true positives, false positives and false negatives over the pixels kept."""
+    logits = keep(logits, kept)
+    if is_hard(labels):
+        return _confusion_of_labels(logits, class_index(labels), kept)
+    p, q = softmax_odds(logits)
+    counts = p * labels, p * (1 - labels), q * labels
+    true_positives, false_positives, false_negatives = (jnp.sum(keep(count, kept), axis=1) for count in counts)
+    return true_positives, false_positives, false_negatives
 
-    def over_pixels(terms: Array) -> Array:
-        return jnp.sum(keep(terms, kept), axis=1)
 
-    p, q = softmax_odds(keep(logits, kept))
-    if not is_hard(labels):
-        return over_pixels(p * labels), over_pixels(p * (1 - labels)), over_pixels(q * labels)
+@jax.custom_jvp
+def _confusion_of_labels(logits: Array, labels: Int[Array, "b p"], kept: Array | None) -> tuple[Array, Array, Array]:
+    """``sum [t = c] p_t``, ``sum [t != c] p_c`` and ``sum [t = c] q_t``: of all classes only ``others`` is an array."""
+    label, others, p, q, scale = _shares_of_label(logits, labels, kept)
+    return _sum_pixels(p, label), _sum_pixels(scale, others), _sum_pixels(q, label)
+
+
+@_confusion_of_labels.defjvp
+def _confusion_of_labels_jvp(primals, tangents):
+    """``dp_t = p_t (q_t dx_t - m)`` and ``dp_c = p_c (dx_c - p_t dx_t - m)``, with ``m = sum_{c != t} p_c dx_c``.
+
+    Products with vectors, so that ``others`` serves forwards and backwards. Where a pixel is sure of a wrong class the
+    terms of that class cancel: its slope, which vanishes, is right to rounding of what would be there otherwise.
+    """
+    x_dot = tangents[0]
+    label, others, p, q, scale = _shares_of_label(*primals)
+    own_dot = jnp.sum(jnp.where(label, x_dot, 0), axis=-1)
+    m = scale * jnp.sum(others * x_dot, axis=-1)
+    positives_dot = _sum_pixels(p * (q * own_dot - m), label)
+    false_positives_dot = _sum_pixels(scale, others * x_dot) - _sum_pixels(scale * (p * own_dot + m), others)
+    return _confusion_of_labels(*primals), (positives_dot, false_positives_dot, -positives_dot)
+
+
+def _shares_of_label(logits: Array, labels: Array, kept: Array | None) -> tuple[Array, ...]:
+    """``[t = c] (b p c)``, ``others (b p c)``, ``p_t, q_t (b p)`` and ``scale (b p)``, with 0 for pixels not kept.
+
+    ``scale * others`` is the softmax of the classes that are not the label; where the label is, ``others`` is 0.
+    """
     label = labels[..., None] == class_numbers(logits, labels.dtype)
-    wrong = jnp.where(label, q, p)  # one array for both kinds
-    true_positives, false_positives = jnp.where(label, p, 0), jnp.where(label, 0, wrong)
-    return over_pixels(true_positives), over_pixels(false_positives), over_pixels(jnp.where(label, wrong, 0))
+    top = largest(logits)
+    others = jnp.where(label, 0, jnp.exp(logits - top))
+    own = jnp.exp(jnp.take_along_axis(logits, labels[..., None], axis=-1) - top)[..., 0]
+    rest = jnp.sum(others, axis=-1)
+    scale = keep(1 / (own + rest), kept)
+    return label, others, scale * own, scale * rest, scale
+
+
+def _sum_pixels(w: Float[Array, "b p"], terms: Array) -> Float[Array, "b c"]:
+    """``sum_p w * terms (b p c)`` as two products with a vector: one would add up the rounding of all pixels."""
+    b, p, c = terms.shape
+    n = max((n for n in range(1, math.isqrt(p) + 1) if p % n == 0), default=1)
+    w, terms = w.reshape(b, n, p // n), terms.astype(w.dtype).reshape(b, n, p // n, c)
+    return jnp.sum(jnp.einsum("bnp,bnpc->bnc", w, terms, precision=jax.lax.Precision.HIGHEST), axis=1)
 
 
 def tversky_of_class(tp: Array, fp: Array, fn: Array, alpha: ArrayLike, beta: ArrayLike, smooth: Array) -> Array:

@@ -35,6 +35,7 @@ class LossCase:
       margin: how far the logits of one element or row lie apart, the ``m`` of the float32 bound; None for a loss that
         is not a function of a margin, and held to ``64 eps`` on ordinary logits instead.
       cancels: the absolute float32 error, in eps, of a loss with a genuine cancellation.
+      slope_cancels: the same of its gradient alone, for the logit that a pixel is surely wrong about.
       any_size: whether the float32 bound is claimed, and tested, for logits of any size (``float32_error.py``).
       smallest: where the right value is smaller, the bound is not claimed; more than the smallest normal number for a
         loss that adds or rescales terms, which may be subnormal when the result is not.
@@ -59,6 +60,7 @@ class LossCase:
     differentiable: dict[str, Any] = field(default_factory=dict)
     margin: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     cancels: float = 0
+    slope_cancels: float = 0
     any_size: bool = False
     smallest: float = SMALLEST_NORMAL
     state: Any = None

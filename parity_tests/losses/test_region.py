@@ -1,12 +1,15 @@
 """What is special to the losses of regions, and what their peers compute."""
 
 import re
+from functools import partial
 
 import jax
 import numpy as np
 import pytest
 
 import jaxfocal as jf
+from parity_tests.cases import EPS
+from parity_tests.compiling import jit_as_usual
 
 RNG = np.random.default_rng(0)
 LOGITS, LABELS = RNG.normal(scale=2, size=(3, 5, 6, 4)), RNG.integers(0, 4, (3, 5, 6))
@@ -212,3 +215,27 @@ BAD = {
 def test_message(name, logits, labels, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         getattr(jf, name)(logits, labels, **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays"), [("dice_loss", 1), ("tversky_loss", 1), ("focal_tversky_loss", 1), ("unified_focal_loss", 2)]
+)
+def test_scratch_memory_of_many_classes(name, arrays):
+    """Beside logits and gradient: their exponentials, and for the unified loss its other half's gradient."""
+    logits = jax.ShapeDtypeStruct((2, 16, 16, 1000), np.float32)
+    labels = jax.ShapeDtypeStruct((2, 16, 16), np.int32)
+    value_and_gradient = jax.value_and_grad(partial(getattr(jf, name), reduction="mean"))
+    compiled = jit_as_usual(value_and_gradient).lower(logits, labels).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes <= (arrays + 0.25) * 4 * logits.size
+
+
+def test_rounding_does_not_grow_with_the_image():
+    """A quarter of a million pixels, added up one after the other, would lose four digits and more."""
+    rng = np.random.default_rng(1)
+    logits, labels = rng.normal(size=(1, 512, 512, 3)), rng.integers(0, 3, (1, 512, 512))
+    value_and_gradient = jit_as_usual(jax.value_and_grad(partial(jf.dice_loss, reduction="mean")))
+    value, gradient = value_and_gradient(logits.astype(np.float32), labels)
+    right, right_gradient = value_and_gradient(logits.astype(np.float32).astype(np.float64), labels)
+    value, gradient = np.float64(value), np.float64(gradient)
+    assert abs(value - right) <= 4 * EPS * right
+    assert np.linalg.norm(gradient - right_gradient) <= 2 * EPS * np.linalg.norm(right_gradient)
