@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from ._checks import Accepted, check_class_weights, check_logits, check_scalar, is_hard
 from ._classes import class_images, class_index
@@ -51,8 +52,9 @@ def confusion(
 @jax.custom_jvp
 def _confusion_of_labels(logits: Array, labels: Int[Array, "b p"], kept: Array | None) -> tuple[Array, Array, Array]:
     """``sum [t = c] p_t``, ``sum [t != c] p_c`` and ``sum [t = c] q_t``: of all classes only ``others`` is an array."""
-    label, others, p, q, scale = _shares_of_label(logits, labels, kept)
-    return _sum_pixels(p, label), _sum_pixels(scale, others), _sum_pixels(q, label)
+    others, p, q, scale = _shares_of_label(logits, labels, kept)
+    of_label = partial(_sum_by_label, labels=labels, classes=logits.shape[-1])
+    return of_label(p), _sum_pixels(scale, others), of_label(q)
 
 
 @_confusion_of_labels.defjvp
@@ -62,35 +64,51 @@ def _confusion_of_labels_jvp(primals, tangents):
     Products with vectors, so that ``others`` serves forwards and backwards. Where a pixel is sure of a wrong class the
     terms of that class cancel: its slope, which vanishes, is right to rounding of what would be there otherwise.
     """
-    x_dot = tangents[0]
-    label, others, p, q, scale = _shares_of_label(*primals)
-    own_dot = jnp.sum(jnp.where(label, x_dot, 0), axis=-1)
+    (_, labels, _), (x_dot, *_) = primals, tangents
+    others, p, q, scale = _shares_of_label(*primals)
+    own_dot = jnp.sum(jnp.where(_is_label(x_dot, labels), x_dot, 0), axis=-1)
     m = scale * jnp.sum(others * x_dot, axis=-1)
-    positives_dot = _sum_pixels(p * (q * own_dot - m), label)
+    positives_dot = _sum_by_label(p * (q * own_dot - m), labels, x_dot.shape[-1])
     false_positives_dot = _sum_pixels(scale, others * x_dot) - _sum_pixels(scale * (p * own_dot + m), others)
     return _confusion_of_labels(*primals), (positives_dot, false_positives_dot, -positives_dot)
 
 
-def _shares_of_label(logits: Array, labels: Array, kept: Array | None) -> tuple[Array, ...]:
-    """``[t = c] (b p c)``, ``others (b p c)``, ``p_t, q_t (b p)`` and ``scale (b p)``, with 0 for pixels not kept.
+def _shares_of_label(
+    logits: Array, labels: Array, kept: Array | None
+) -> tuple[Float[Array, "b p c"], Float[Array, "b p"], Float[Array, "b p"], Float[Array, "b p"]]:
+    """``others, p_t, q_t, scale``, the last three 0 for pixels that are not kept.
 
-    ``scale * others`` is the softmax of the classes that are not the label; where the label is, ``others`` is 0.
+    ``scale * others`` is the softmax of the classes that are not the label; at the label ``others`` is 0.
     """
-    label = labels[..., None] == class_numbers(logits, labels.dtype)
     top = largest(logits)
-    others = jnp.where(label, 0, jnp.exp(logits - top))
+    others = jnp.where(_is_label(logits, labels), 0, jnp.exp(logits - top))
     own = jnp.exp(jnp.take_along_axis(logits, labels[..., None], axis=-1) - top)[..., 0]
     rest = jnp.sum(others, axis=-1)
     scale = keep(1 / (own + rest), kept)
-    return label, others, scale * own, scale * rest, scale
+    return others, scale * own, scale * rest, scale
 
 
-def _sum_pixels(w: Float[Array, "b p"], terms: Array) -> Float[Array, "b c"]:
-    """``sum_p w * terms (b p c)`` as two products with a vector: one would add up the rounding of all pixels."""
-    b, p, c = terms.shape
-    n = max((n for n in range(1, math.isqrt(p) + 1) if p % n == 0), default=1)
-    w, terms = w.reshape(b, n, p // n), terms.astype(w.dtype).reshape(b, n, p // n, c)
+def _is_label(x: Float[Array, "b p c"], labels: Int[Array, "b p"]) -> Bool[Array, "b p c"]:
+    return labels[..., None] == class_numbers(x, labels.dtype)
+
+
+def _sum_pixels(w: Float[Array, "b p"], terms: Float[Array, "b p c"]) -> Float[Array, "b c"]:
+    """``sum_p w * terms`` as products with vectors."""
+    w, terms = _in_blocks(w), _in_blocks(terms)
     return jnp.sum(jnp.einsum("bnp,bnpc->bnc", w, terms, precision=jax.lax.Precision.HIGHEST), axis=1)
+
+
+def _sum_by_label(w: Float[Array, "b p"], labels: Int[Array, "b p"], classes: int) -> Float[Array, "b c"]:
+    """``sum_p w [t = c]``, without the one-hot labels."""
+    of_block = partial(jax.ops.segment_sum, num_segments=classes)
+    return jnp.sum(jax.vmap(jax.vmap(of_block))(_in_blocks(w), _in_blocks(labels)), axis=1)
+
+
+def _in_blocks(x: Shaped[Array, "b p *c"]) -> Shaped[Array, "b n p/n *c"]:
+    """About as many blocks as pixels in each: added up one after the other, all their rounding would add up."""
+    b, p, *c = x.shape
+    n = max((n for n in range(1, math.isqrt(p) + 1) if p % n == 0), default=1)
+    return x.reshape(b, n, p // n, *c)
 
 
 def tversky_of_class(tp: Array, fp: Array, fn: Array, alpha: ArrayLike, beta: ArrayLike, smooth: Array) -> Array:
