@@ -55,7 +55,10 @@ class Losses:
 
 def _check_scalars(values: Any) -> None:
     if not isinstance(values, dict) or not values:
-        raise ValueError(f"losses must return a dict of scalar losses, got {_kind(values)}")
+        hint = "; declare what comes beside the dict by has_model_state=True or has_aux=True"
+        raise ValueError(
+            f"losses must return a dict of scalar losses, got {_kind(values)}{hint * isinstance(values, tuple)}"
+        )
     for name, value in values.items():
         if not isinstance(name, str) or name == "aux" or name.startswith(RESERVED):
             raise ValueError(

@@ -96,7 +96,7 @@ def test_two_players_of_one_name():
 @pytest.mark.parametrize("params", [None, [jnp.ones(2)], jnp.ones(2)], ids=lambda params: type(params).__name__)
 def test_init_with_params_that_are_no_dict(params):
     with pytest.raises(
-        ValueError, match=rf"(?m)^params must be a dict of parameter groups, got {type(params).__name__}$"
+        ValueError, match=rf"(?m)^params must be a dict of parameter groups by name, got {type(params).__name__}$"
     ):
         multi_update(losses, {"p": PLAYER}).init(params)
 

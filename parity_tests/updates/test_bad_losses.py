@@ -38,7 +38,10 @@ def call(request):
         (lambda params: None, "NoneType"),
         (lambda params: {}, "dict of length 0"),
         (lambda params: [jnp.sum(params["w"])], "list of length 1"),
-        (lambda params: ({"l": jnp.sum(params["w"])}, 1), "tuple of length 2"),
+        (
+            lambda params: ({"l": jnp.sum(params["w"])}, 1),
+            "tuple of length 2; declare what comes beside the dict by has_model_state=True or has_aux=True",
+        ),
     ],
     ids=["array", "None", "empty-dict", "list", "tuple-without-has_aux"],
 )
