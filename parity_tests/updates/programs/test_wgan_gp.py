@@ -1,13 +1,11 @@
 """WGAN-GP: five critic steps, each on images of its own, with the gradient penalty; then the generator."""
 
-from functools import partial
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxfocal as jf
+from benchmarks._program_losses import PENALTY, wgan_gp
 from parity_tests.updates._two_model import GAN, STEPS, apply, distance, draw_params
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch")
@@ -22,7 +20,7 @@ from parity_tests.updates.programs._program import (  # noqa: E402
 )
 from torchref.adversarial import wgan_gp_step  # noqa: E402
 
-N_CRITIC, BATCH, PENALTY = 5, 8, 10.0
+N_CRITIC, BATCH = 5, 8
 PARAMS = draw_params(GAN)
 
 
@@ -37,14 +35,10 @@ NOISE, REAL, KEYS = draw_batches()
 
 
 def losses(params, noise, real, keys):
-    critic = partial(apply, params["discriminator"])
-    fake = apply(params["generator"], noise)
-    constant = jax.lax.stop_gradient(fake)  # PyTorch: fake.detach()
-    penalty = jf.gradient_penalty(critic, real, constant, keys[0])
-    return {
-        "c": jnp.mean(critic(constant)) - jnp.mean(critic(real)) + PENALTY * penalty,
-        "g": -jnp.mean(critic(fake)),
-    }
+    def penalty(critic, real, fake):
+        return jf.gradient_penalty(critic, real, fake, keys[0])
+
+    return wgan_gp(lambda name, x: apply(params[name], x), noise, real, penalty)
 
 
 def torch_run(n_critic=N_CRITIC):
@@ -54,13 +48,13 @@ def torch_run(n_critic=N_CRITIC):
     history = []
     for batch in tensors((NOISE, REAL, np.asarray(mix.swapaxes(1, 2).reshape(STEPS, -1)))):
         g, c = wgan_gp_step(generator, critic, *optimizers, *batch, n_critic=n_critic, penalty=PENALTY)
-        history.append({"g": g, "c": c})
+        history.append({"g": g, "d": c})
     return {"generator": arrays(generator), "discriminator": arrays(critic)}, stacked(history)
 
 
 def test_parameters_and_losses():
     players = {
-        "critic": jf.Player(adam(2e-2), loss="c", wrt="discriminator", n_steps=N_CRITIC),
+        "critic": jf.Player(adam(2e-2), loss="d", wrt="discriminator", n_steps=N_CRITIC),
         "generator": jf.Player(adam(1e-2), loss="g", wrt="generator"),
     }
     state, metrics = jax_run(jf.multi_update(losses, players, order="alternating"), PARAMS, (NOISE, REAL, KEYS))
