@@ -119,10 +119,17 @@ class MultiUpdate:
 
     def _shared_gradients(self, state: MultiState, *args: Any) -> dict[str, Gradient]:
         """The gradients that one forward pass serves: at the old parameters, of one batch, model state and key."""
-        if self.order == "alternating" or self.has_model_state or self.has_key:
+        if self.order == "alternating" or self.has_key:
             return {}
-        players = {name: player for name, player in self.players.items() if player.every == player.n_steps == 1}
-        return shared_gradients(self._losses, players, state.params, *args) if len(players) > 1 else {}
+        at_old_state = {}
+        for name, player in self.players.items():
+            at_old_state[name] = player
+            if self.has_model_state and player.updates_state:
+                break
+        players = {name: player for name, player in at_old_state.items() if player.every == player.n_steps == 1}
+        if len(players) < 2:
+            return {}
+        return shared_gradients(self._losses, players, state.params, state.model_state, *args)
 
     def _check(self, state: MultiState, *args: Any) -> None:
         """What shows when a step is traced: routes that lead nowhere, and groups that nobody moves."""
@@ -173,8 +180,10 @@ def multi_update(
     depends on: what ``detach``, or ``retain_graph`` with ``zero_grad`` between two ``backward`` calls, does in PyTorch.
     A group may be in the ``wrt`` of two players; each has an optimizer state for it, and the updates apply in order.
 
-    Simultaneous players share one forward pass, through which each loss is differentiated by itself; those with
-    ``every`` or ``n_steps`` above 1 have their own, as has each player where there is a model state or a key.
+    Simultaneous players share one forward pass, through which each loss is differentiated by itself. Those with
+    ``every`` or ``n_steps`` above 1 have their own, and so has each player with ``has_key``, which gives each a key (a
+    key in the batch is one for all), and each player behind one that moves the model state: those with
+    ``updates_state=False`` come first.
 
     Args:
       losses: ``losses(params, *args)``, pure: one forward pass that returns a dict of scalar losses, alone or as a

@@ -48,7 +48,10 @@ def mixes(dtype="float64"):
     return np.asarray(drawn.swapaxes(1, 2).reshape(STEPS, -1))
 
 
-def torch_run(n_critic=N_CRITIC, optimizer=torch_adam, params=PARAMS, batches=(NOISE, REAL, mixes())):
+BATCHES = NOISE, REAL, mixes()
+
+
+def torch_run(n_critic=N_CRITIC, optimizer=torch_adam, params=PARAMS, batches=BATCHES):
     generator, critic = module(params["generator"]), module(params["discriminator"])
     optimizers = optimizer(1e-2, generator), optimizer(2e-2, critic)
     history = []
