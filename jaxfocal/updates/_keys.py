@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._kinds import kind
+
 
 def is_key(leaf: Any) -> bool:
     """Whether it is what ``jax.random.key`` makes, one or many."""
@@ -16,5 +18,4 @@ def check_key(key: Any) -> None:
     """ValueError for anything but one random key, of either kind."""
     is_array = isinstance(key, jax.Array | np.ndarray)
     if not (is_array and (is_key(key) or key.dtype == jnp.uint32) and key.ndim == (0 if is_key(key) else 1)):
-        given = f"{key.dtype}{list(key.shape)}" if is_array else repr(key)
-        raise ValueError(f"key must be one random key, such as jax.random.key(0), got {given}")
+        raise ValueError(f"key must be one random key, such as jax.random.key(0), got {kind(key)}")

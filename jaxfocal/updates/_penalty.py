@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from ._keys import check_key
+from ._kinds import kind
 
 
 def gradient_penalty(
@@ -47,7 +48,7 @@ def gradient_penalty(
     Gulrajani, Ahmed, Arjovsky, Dumoulin, Courville: Improved Training of Wasserstein GANs, 2017.
     """
     if not callable(critic):
-        raise ValueError(f"critic must be a function of examples, got {type(critic).__name__}")
+        raise ValueError(f"critic must be a function of examples, got {kind(critic)}")
     real, fake = (jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in (real, fake))
     _check_examples(real, fake)
     _check_target(target)
@@ -73,28 +74,24 @@ def _norm(rows: Array) -> Array:
 
 def _check_examples(real: Any, fake: Any) -> None:
     if not _is_floating(real) or real.ndim == 0 or len(real) == 0:
-        raise ValueError(f"real must be floating-point examples (B, ...), B >= 1, got {_kind(real)}")
+        raise ValueError(f"real must be floating-point examples (B, ...), B >= 1, got {kind(real)}")
     if not _is_floating(fake) or (fake.shape, fake.dtype) != (real.shape, real.dtype):
-        raise ValueError(f"fake must have the shape and dtype of real, {_kind(real)}, got {_kind(fake)}")
+        raise ValueError(f"fake must be as real is, {kind(real)}, got {kind(fake)}")
 
 
 def _check_scores(scores: Any, rows: int) -> None:
     if not _is_floating(scores) or scores.shape not in ((rows,), (rows, 1)):
         raise ValueError(
-            f"critic must return one floating-point score a row, shape {(rows,)} or {(rows, 1)}, got {_kind(scores)}"
+            f"critic must return one floating-point score a row, shape {(rows,)} or {(rows, 1)}, got {kind(scores)}"
         )
 
 
 def _check_target(target: Any) -> None:
     if not (isinstance(target, Real) or (_is_floating(target) and target.ndim == 0)):
-        raise ValueError(f"target must be a number, got {_kind(target)}")
+        raise ValueError(f"target must be a number, got {kind(target)}")
     if isinstance(target, Real) and not 0 <= float(target) < float("inf"):
         raise ValueError(f"target must be >= 0 and finite, got {target!r}")
 
 
 def _is_floating(x: Any) -> bool:
     return isinstance(x, jax.Array | np.generic) and jnp.issubdtype(x.dtype, jnp.floating)
-
-
-def _kind(x: Any) -> str:
-    return f"shape {x.shape} and dtype {x.dtype}" if hasattr(x, "dtype") else type(x).__name__

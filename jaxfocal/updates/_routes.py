@@ -9,6 +9,7 @@ from jax import Array
 from jax.interpreters import partial_eval
 
 from ._keys import check_key
+from ._kinds import kind
 from ._losses import Losses, LossesFn
 from ._player import Params, Player
 
@@ -110,7 +111,7 @@ def routes_of(losses: Losses, params: Params, model_state: Any, key: Any, *args:
 def check_params(params: Any) -> None:
     """ValueError for anything but a dict of parameter groups."""
     if not isinstance(params, dict):
-        raise ValueError(f"params must be a dict of parameter groups by name, got {type(params).__name__}")
+        raise ValueError(f"params must be a dict of parameter groups by name, got {kind(params)}")
     for key in params:
         if not isinstance(key, str):
             raise ValueError(f"the groups of params must be named by strings, got {key!r}")

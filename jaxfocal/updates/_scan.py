@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 
+from ._kinds import kind
 from ._state import MultiState
 from ._step import Metrics, MultiUpdate
 
@@ -36,7 +37,7 @@ def scan_updates(update: MultiUpdate, state: MultiState, *batches: Any) -> tuple
     3.0 [1. 4.]
     """
     if not isinstance(update, MultiUpdate):
-        raise ValueError(f"update must be what multi_update returned, got {type(update).__name__}")
+        raise ValueError(f"update must be what multi_update returned, got {kind(update)}")
     leaves = jax.tree_util.tree_leaves_with_path(batches)
     shapes = [jax.numpy.shape(leaf) for _, leaf in leaves]
     if not shapes:

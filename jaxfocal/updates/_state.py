@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ._keys import is_key
+from ._kinds import kind
 from ._player import Params, Player
 from ._routes import check_params, is_floating
 
@@ -50,7 +51,7 @@ def check_state(state: Any, players: dict[str, Player], has_model_state: bool, h
     """ValueError for anything but a state that has what these players and losses need, and no more."""
     must = "state must come from init or update of this multi_update"
     if not isinstance(state, MultiState):
-        raise ValueError(f"{must}, got {type(state).__name__}")
+        raise ValueError(f"{must}, got {kind(state)}")
     names = {
         "opt_states": list(players),
         "ema": [name for name, player in players.items() if player.ema is not None],
@@ -62,7 +63,7 @@ def check_state(state: Any, players: dict[str, Player], has_model_state: bool, h
     for field, declared in (("model_state", has_model_state), ("key", has_key)):
         given = getattr(state, field)
         if (given is not None) != declared:
-            raise ValueError(f"{must}: with has_{field}={declared} its {field} cannot be {type(given).__name__}")
+            raise ValueError(f"{must}: with has_{field}={declared} its {field} cannot be {kind(given)}")
     check_groups(players, state.params)
     for name, player in players.items():
         expected = jax.eval_shape(player.optimizer.init, player.take(state.params))
@@ -90,7 +91,7 @@ def check_declared(name: str, given: Any, declared: bool) -> None:
     if declared and given is None:
         raise ValueError(f"with has_{name}=True {name} must be given, got none")
     if given is not None and not declared:
-        raise ValueError(f"{name} is for an update with has_{name}=True, got {type(given).__name__} without it")
+        raise ValueError(f"{name} is for an update with has_{name}=True, got {kind(given)} without it")
 
 
 def wide(own: Any) -> Any:
