@@ -109,7 +109,7 @@ def test_half_precision_norms_are_taken_in_float32():
         ),
         (
             {"fake": FAKE[:1]},
-            "fake must be as real is, an array of shape (7, 3, 4) and dtype float64, got an array of shape (1, 3, 4) and",
+            "fake must be as real is, an array of shape (7, 3, 4) and dtype float64, got an array of shape (1, 3, 4)",
         ),
         ({"fake": FAKE.astype(np.float32)}, "dtype float64, got an array of shape (7, 3, 4) and dtype float32"),
         ({"target": -1.0}, "target must be >= 0 and finite, got -1.0"),
