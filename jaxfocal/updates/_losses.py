@@ -34,6 +34,9 @@ class Losses:
 
     def __call__(self, params: Any, model_state: Any, key: Any, *args: Any) -> Forward:
         """One forward pass, checked to return named scalars and what was declared."""
+        # In containers of their own: flax.nnx writes new statistics into the state it is given, and only where it is
+        # of the same trace.
+        params, model_state = jax.tree.map(lambda leaf: leaf, (params, model_state))
         state = (model_state,) if self.has_model_state else ()
         returned = self.fn(params, *state, *args, **({"key": key} if self.has_key else {}))
         values, *rest = self._parts(returned)
