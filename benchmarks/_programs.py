@@ -11,21 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxfocal import MultiUpdate, Player, gradient_penalty, multi_update, scan_updates, sigmoid_focal_loss
+from jaxfocal import MultiUpdate, Player, gradient_penalty, multi_update, scan_updates
 
 from ._case import Outputs
+from ._program_losses import TARGETS, Losses, Net, actor_critic, gan, half_squared_distance, td3, wgan_gp
 
 Nets = dict[str, list[tuple[Any, Any]]]
 Batch = dict[str, Any]
+Penalty = Callable[..., jax.Array]
 Kind = Literal["gan", "wgan-gp", "actor-critic", "td3"]
 
 LEARNING_RATE = 1e-4
 NUM_PIXELS, NUM_LATENT = 64, 16
 NUM_OBSERVED, NUM_ACTIONS = 16, 4
-N_CRITIC, PENALTY = 5, 10.0
-ENTROPY, VALUE_WEIGHT = 0.01, 0.5
-TAU, DISCOUNT, POLICY_DELAY, NOISE_CLIP = 0.005, 0.99, 2, 0.5
-TARGETS = {"actor": "actor_target", "critic1": "critic1_target", "critic2": "critic2_target"}
+N_CRITIC = 5
+TAU, POLICY_DELAY = 0.005, 2
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Training:
             "noise": 0.2 * normal(NUM_ACTIONS),
         }
 
-    def update(self, penalty: Callable[..., jax.Array] | None = None) -> MultiUpdate:
+    def update(self, penalty: Callable[[Batch], Penalty] | None = None) -> MultiUpdate:
         """The program in jaxfocal, with its own gradient penalty or another."""
         adam = optax.adam(LEARNING_RATE)
         if self.kind == "actor-critic":
@@ -129,67 +129,37 @@ def mlp(layers: list[tuple[jax.Array, jax.Array]], x: jax.Array) -> jax.Array:
     return x
 
 
-def _gan(nets: Nets, batch: Batch) -> dict[str, jax.Array]:
-    def cross_entropy(images: jax.Array, label: float) -> jax.Array:
-        logits = mlp(nets["discriminator"], images)
-        return sigmoid_focal_loss(logits, jnp.full_like(logits, label), gamma=0.0, reduction="mean")
-
-    fake = mlp(nets["generator"], batch["noise"])
-    caught = cross_entropy(jax.lax.stop_gradient(fake), 0.0)
-    return {"d": cross_entropy(batch["real"], 1.0) + caught, "g": cross_entropy(fake, 1.0)}
+def _gan(nets: Nets, batch: Batch) -> Losses:
+    return gan(_net(nets), batch["noise"], batch["real"])
 
 
-def _wgan_gp(penalty: Callable[..., jax.Array], nets: Nets, batch: Batch) -> dict[str, jax.Array]:
-    score = partial(mlp, nets["discriminator"])
-    fake = mlp(nets["generator"], batch["noise"])
-    constant = jax.lax.stop_gradient(fake)
-    distance = jnp.mean(score(batch["real"])) - jnp.mean(score(constant))
-    return {"d": PENALTY * penalty(score, constant, batch) - distance, "g": -jnp.mean(score(fake))}
+def _wgan_gp(penalty: Callable[[Batch], Penalty], nets: Nets, batch: Batch) -> Losses:
+    return wgan_gp(_net(nets), batch["noise"], batch["real"], penalty(batch))
 
 
-def _own_penalty(score: Callable[[jax.Array], jax.Array], fake: jax.Array, batch: Batch) -> jax.Array:
-    return gradient_penalty(score, batch["real"], fake, batch["key"][0])
+def _own_penalty(batch: Batch) -> Penalty:
+    return lambda score, real, fake: gradient_penalty(score, real, fake, batch["key"][0])
 
 
-def _plain_penalty(score: Callable[[jax.Array], jax.Array], fake: jax.Array, batch: Batch) -> jax.Array:
+def _plain_penalty(batch: Batch) -> Penalty:
     """At the same points in any precision; the numbers that a key draws depend on it."""
-    mix = batch["mix"][:, None]
-    gradients = jax.grad(lambda x: jnp.sum(score(x)))(mix * batch["real"] + (1 - mix) * fake)
-    return jnp.mean((jnp.sqrt(jnp.sum(gradients**2, axis=1)) - 1) ** 2)
+
+    def penalty(score: Callable[[jax.Array], jax.Array], real: jax.Array, fake: jax.Array) -> jax.Array:
+        mix = batch["mix"][:, None]
+        gradients = jax.grad(lambda x: jnp.sum(score(x)))(mix * real + (1 - mix) * fake)
+        return jnp.mean((jnp.sqrt(jnp.sum(gradients**2, axis=1)) - 1) ** 2)
+
+    return penalty
 
 
-def _actor_critic(nets: Nets, batch: Batch) -> dict[str, jax.Array]:
-    features = mlp(nets["trunk"], batch["observation"])
-    log_p = jax.nn.log_softmax(mlp(nets["policy"], features))
-    values = mlp(nets["value"], features)[:, 0]
-    advantage = jax.lax.stop_gradient(batch["return"] - values)
-    chosen = jnp.take_along_axis(log_p, batch["action"][:, None], axis=1)[:, 0]
-    entropy = -jnp.mean(jnp.sum(jnp.exp(log_p) * log_p, axis=1))
-    policy = -jnp.mean(advantage * chosen) - ENTROPY * entropy
-    return {"total": policy + VALUE_WEIGHT * jnp.mean((values - batch["return"]) ** 2)}
+def _actor_critic(nets: Nets, batch: Batch) -> Losses:
+    return actor_critic(_net(nets), batch["observation"], batch["action"], batch["return"])
 
 
-def _td3(nets: Nets, batch: Batch) -> dict[str, jax.Array]:
-    def score(critic: str, observation: jax.Array, action: jax.Array) -> jax.Array:
-        return mlp(nets[critic], jnp.concatenate([observation, action], axis=1))[:, 0]
-
-    def act(actor: str, observation: jax.Array) -> jax.Array:
-        return jnp.tanh(mlp(nets[actor], observation))
-
-    noise = jnp.clip(batch["noise"], -NOISE_CLIP, NOISE_CLIP)
-    following = batch["next_observation"]
-    next_action = jnp.clip(act("actor_target", following) + noise, -1, 1)
-    q = jnp.minimum(*(score(critic, following, next_action) for critic in ("critic1_target", "critic2_target")))
-    target = jax.lax.stop_gradient(batch["reward"] + DISCOUNT * (1 - batch["done"]) * q)
-    observation = batch["observation"]
-    errors = (score(critic, observation, batch["action"]) - target for critic in ("critic1", "critic2"))
-    return {
-        "critic": sum(jnp.mean(error**2) for error in errors),
-        "actor": -jnp.mean(score("critic1", observation, act("actor", observation))),
-        "targets": sum(_half_squared_distance(nets[target], nets[name]) for name, target in TARGETS.items()),
-    }
+def _td3(nets: Nets, batch: Batch) -> Losses:
+    copies, originals = ([nets[name] for name in names] for names in (TARGETS.values(), TARGETS))
+    return td3(_net(nets), batch) | {"targets": half_squared_distance(copies, originals)}
 
 
-def _half_squared_distance(copy: Any, original: Any) -> jax.Array:
-    squares = jax.tree.map(lambda c, o: jnp.sum((c - jax.lax.stop_gradient(o)) ** 2), copy, original)
-    return sum(jax.tree.leaves(squares)) / 2
+def _net(nets: Nets) -> Net:
+    return lambda name, x: mlp(nets[name], x)

@@ -7,7 +7,8 @@ import numpy as np
 
 from ._case import Outputs, Program
 from ._device import Device
-from ._programs import DISCOUNT, LEARNING_RATE, N_CRITIC, PENALTY, POLICY_DELAY, TAU, Training
+from ._program_losses import DISCOUNT, PENALTY
+from ._programs import LEARNING_RATE, N_CRITIC, POLICY_DELAY, TAU, Training
 from ._torch import Tensor, to_numpy, torch, torch_program, warm_up_compiler
 
 Modules = dict[str, torch.nn.Module]

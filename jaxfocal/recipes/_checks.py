@@ -1,11 +1,17 @@
 """What the options of a recipe must be."""
 
+import math
 from typing import Any
 
 
-def is_int(value: Any) -> bool:
-    """Whether it is an integer, which True and False are not."""
-    return isinstance(value, int) and not isinstance(value, bool)
+def is_int(value: Any, least: int) -> bool:
+    """Whether it is an integer of at least ``least``; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number; True and False are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def require(name: str, value: Any, accepted: bool, expected: str) -> None:

@@ -1,10 +1,9 @@
 """The options of the GAN recipe, apart from it so that the command line lists them without loading flax."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ._checks import is_int, require
+from ._checks import is_int, is_number, require
 
 LossName = Literal["bce", "wgan-gp"]
 Order = Literal["alternating", "simultaneous"]
@@ -39,18 +38,15 @@ class GanConfig:
         require("loss", self.loss, self.loss in get_args(LossName), f"one of {', '.join(get_args(LossName))}")
         require("order", self.order, self.order in get_args(Order), f"one of {', '.join(get_args(Order))}")
         positive = "an integer of at least 1"
-        require("n_critic", self.n_critic, self.n_critic is None or _is_positive(self.n_critic), positive)
-        require("steps", self.steps, _is_positive(self.steps), positive)
-        require("seed", self.seed, is_int(self.seed) and 0 <= self.seed < 2**31, "an integer in [0, 2**31)")
-        require("learning_rate", self.learning_rate, 0 < self.learning_rate < math.inf, "finite and above 0")
-        require("batch_size", self.batch_size, _is_positive(self.batch_size), positive)
-        require("ema", self.ema, 0 <= self.ema < 1, "in [0, 1)")
+        require("n_critic", self.n_critic, self.n_critic is None or is_int(self.n_critic, 1), positive)
+        require("steps", self.steps, is_int(self.steps, 1), positive)
+        require("seed", self.seed, is_int(self.seed, 0) and self.seed < 2**31, "an integer in [0, 2**31)")
+        rate = self.learning_rate
+        require("learning_rate", rate, is_number(rate) and rate > 0, "finite and above 0")
+        require("batch_size", self.batch_size, is_int(self.batch_size, 1), positive)
+        require("ema", self.ema, is_number(self.ema) and 0 <= self.ema < 1, "in [0, 1)")
 
     @property
     def discriminator_steps(self) -> int:
         """``n_critic``, or what the loss is usually trained with."""
         return self.n_critic or (5 if self.loss == "wgan-gp" else 1)
-
-
-def _is_positive(value: int) -> bool:
-    return is_int(value) and value >= 1

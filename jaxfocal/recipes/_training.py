@@ -1,7 +1,9 @@
 """What training loops share: models as functions, batches that a step's number decides, losses that stay finite."""
 
+import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -9,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jax import Array
+
+from jaxfocal import __version__
 
 Arrays = dict[str, Array]
 
@@ -28,6 +32,16 @@ def sample_batches(data: Arrays, key: Array, steps: Array, batch_size: int) -> A
         return jax.random.randint(jax.random.fold_in(key, step), (batch_size,), 0, num_examples, jnp.int32)
 
     return jax.tree.map(lambda array: array[jax.vmap(indices)(steps)], data)
+
+
+def measured_on(begin: float) -> dict[str, Any]:
+    """What a summary says of a run that began at ``begin`` of ``time.perf_counter``: seconds, device and versions."""
+    return {
+        "duration_seconds": round(time.perf_counter() - begin, 2),
+        "device": jax.devices()[0].device_kind,
+        "versions": {"jaxfocal": __version__}
+        | {name: version(name) for name in ("jax", "flax", "optax", "numpy", "scikit-learn")},
+    }
 
 
 def check_finite(metrics: dict[str, np.ndarray], start: int) -> None:

@@ -1,10 +1,9 @@
 """The options of the two-model recipe, apart from it so that the command line lists them without loading flax."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ._checks import is_int, require
+from ._checks import is_int, is_number, require
 
 LossName = Literal["focal", "balanced", "ce"]
 Order = Literal["simultaneous", "alternating"]
@@ -38,10 +37,10 @@ class TwoModelConfig:
     def __post_init__(self) -> None:
         require("loss", self.loss, self.loss in LOSS_NAMES, f"one of {', '.join(LOSS_NAMES)}")
         require("order", self.order, self.order in get_args(Order), f"one of {', '.join(get_args(Order))}")
-        require("steps", self.steps, is_int(self.steps) and self.steps >= 1, "an integer of at least 1")
-        require("imbalance", self.imbalance, 1 <= self.imbalance < math.inf, "finite and at least 1")
-        require("seed", self.seed, is_int(self.seed) and 0 <= self.seed < 2**31, "an integer in [0, 2**31)")
-        require("learning_rate", self.learning_rate, 0 < self.learning_rate < math.inf, "finite and above 0")
-        require(
-            "batch_size", self.batch_size, is_int(self.batch_size) and self.batch_size >= 1, "an integer of at least 1"
-        )
+        positive = "an integer of at least 1"
+        require("steps", self.steps, is_int(self.steps, 1), positive)
+        imbalance, rate = self.imbalance, self.learning_rate
+        require("imbalance", imbalance, is_number(imbalance) and imbalance >= 1, "finite and at least 1")
+        require("seed", self.seed, is_int(self.seed, 0) and self.seed < 2**31, "an integer in [0, 2**31)")
+        require("learning_rate", rate, is_number(rate) and rate > 0, "finite and above 0")
+        require("batch_size", self.batch_size, is_int(self.batch_size, 1), positive)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ from ._gan_config import GanConfig
 from ._gan_report import Run, print_results, save_run
 from ._progress import progress
 from ._run_folder import run_folder
-from ._training import check_finite, pure, sample_batches
+from ._training import check_finite, measured_on, pure, sample_batches
 
 Params = dict[str, Any]
 Batch = dict[str, Array]
@@ -37,7 +36,6 @@ INSTANCE_NOISE = 0.4  # on images in [-1, 1]; without it the discriminator soon 
 GRADIENT_PENALTY = 10.0
 CHUNK_STEPS = 250
 NUM_SHOWN = 16
-LIBRARIES = ("jax", "flax", "optax", "numpy", "scikit-learn")
 
 
 class MLP(nnx.Module):
@@ -209,9 +207,7 @@ def run(config: GanConfig) -> Run:
             "samples": nearest_distance(samples[config.steps], digits),
             "held-out digits": nearest_distance(held_out, digits),
         },
-        "duration_seconds": round(time.perf_counter() - begin, 2),
-        "device": jax.devices()[0].device_kind,
-        "versions": {"jaxfocal": jf.__version__, **{name: version(name) for name in LIBRARIES}},
+        **measured_on(begin),
     }
     shown = {step: images[:NUM_SHOWN] for step, images in samples.items()}
     return Run(metrics, distances, shown, digits[:: len(digits) // NUM_SHOWN][:NUM_SHOWN], summary)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ import jaxfocal as jf
 from ._digits import NUM_CLASSES, TAIL_CLASSES, Digits, long_tailed_digits
 from ._progress import OnChunk, progress
 from ._run_folder import run_folder
-from ._training import check_finite, pure, sample_batches
+from ._training import check_finite, measured_on, pure, sample_batches
 from ._two_model_config import LOSS_NAMES, LossName, TwoModelConfig
 from ._two_model_report import Run, print_results, save_comparison, save_run
 
@@ -34,7 +33,6 @@ Batch = dict[str, Array]
 Loss = Callable[..., Array]
 
 CHUNK_STEPS = 50
-LIBRARIES = ("jax", "flax", "optax", "numpy", "scikit-learn")
 
 
 class MLP(nnx.Module):
@@ -171,9 +169,7 @@ def run(config: TwoModelConfig) -> Run:
         "test_counts": test_digits.counts.tolist(),
         "tail_classes": list(TAIL_CLASSES),
         **evaluate(models, params, test_digits),
-        "duration_seconds": round(time.perf_counter() - begin, 2),
-        "device": jax.devices()[0].device_kind,
-        "versions": {"jaxfocal": jf.__version__, **{name: version(name) for name in LIBRARIES}},
+        **measured_on(begin),
     }
     return Run(metrics, summary)
 

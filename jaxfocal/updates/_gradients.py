@@ -27,7 +27,9 @@ def own_gradient(losses: Losses, player: Player, params: Params, model_state: An
     return Gradient(*jax.grad(own_loss, has_aux=True)(player.take(params)))
 
 
-def shared_gradients(losses: Losses, players: dict[str, Player], params: Params, *args: Any) -> dict[str, Gradient]:
+def shared_gradients(
+    losses: Losses, players: dict[str, Player], params: Params, model_state: Any, *args: Any
+) -> dict[str, Gradient]:
     """By one forward pass for all ``players``: linearized once, and transposed a loss at a time.
 
     XLA merges equal forward passes but for the loops in them; here they are one from the start. Each loss is picked out
@@ -36,7 +38,7 @@ def shared_gradients(losses: Losses, players: dict[str, Player], params: Params,
     moved = {group: params[group] for player in players.values() for group in player.groups}
 
     def values_of(moved: Params) -> tuple[dict[str, Array], Forward]:
-        forward = losses({**params, **moved}, None, None, *args)
+        forward = losses({**params, **moved}, model_state, None, *args)
         return {player.loss: jnp.asarray(forward.values[player.loss]) for player in players.values()}, forward
 
     values, derivative, forward = jax.linearize(values_of, moved, has_aux=True)

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ._kinds import kind
+
 LossesFn = Callable[..., Any]
 RESERVED = ("grad_norm/", "skipped/")
 
@@ -32,6 +34,9 @@ class Losses:
 
     def __call__(self, params: Any, model_state: Any, key: Any, *args: Any) -> Forward:
         """One forward pass, checked to return named scalars and what was declared."""
+        # In containers of their own: flax.nnx writes new statistics into the state it is given, and only where it is
+        # of the same trace.
+        params, model_state = jax.tree.map(lambda leaf: leaf, (params, model_state))
         state = (model_state,) if self.has_model_state else ()
         returned = self.fn(params, *state, *args, **({"key": key} if self.has_key else {}))
         values, *rest = self._parts(returned)
@@ -48,26 +53,26 @@ class Losses:
         if not (isinstance(returned, tuple) and len(returned) == 1 + len(extra)):
             options = " and ".join(f"{name}=True" for name in ("has_model_state", "has_aux") if getattr(self, name))
             raise ValueError(
-                f"with {options} losses must return (dict of losses, {', '.join(extra)}), got {_kind(returned)}"
+                f"with {options} losses must return (dict of losses, {', '.join(extra)}), got {kind(returned)}"
             )
         return returned
 
 
 def _check_scalars(values: Any) -> None:
     if not isinstance(values, dict) or not values:
-        raise ValueError(f"losses must return a dict of scalar losses, got {_kind(values)}")
+        hint = "; declare what comes beside the dict by has_model_state=True or has_aux=True"
+        raise ValueError(
+            f"losses must return a dict of scalar losses, got {kind(values)}{hint * isinstance(values, tuple)}"
+        )
     for name, value in values.items():
         if not isinstance(name, str) or name == "aux" or name.startswith(RESERVED):
             raise ValueError(
                 f"a loss must be named by a string other than 'aux', 'grad_norm/...' and 'skipped/...', got {name!r}"
             )
-        if not isinstance(value, jax.Array | np.ndarray | np.generic | float):
-            raise ValueError(f"loss {name!r} must be a floating-point scalar, got {_kind(value)}")
-        if jnp.shape(value) != () or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
-            raise ValueError(
-                f"loss {name!r} must be a floating-point scalar, got shape {jnp.shape(value)} and dtype "
-                f"{jnp.result_type(value)}" + ("; reduce it first" if jnp.shape(value) else "")
-            )
+        is_number = isinstance(value, jax.Array | np.ndarray | np.generic | float)
+        if not is_number or jnp.shape(value) or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
+            hint = "; reduce it first" if is_number and jnp.shape(value) else ""
+            raise ValueError(f"loss {name!r} must be a floating-point scalar, got {kind(value)}{hint}")
 
 
 def _check_model_state(old: Any, new: Any) -> None:
@@ -83,7 +88,3 @@ def _check_model_state(old: Any, new: Any) -> None:
                 f"losses must return a model state of the shapes and dtypes it was given, {types[0]} at "
                 f"model_state{jax.tree_util.keystr(path)}, got {types[1]}"
             )
-
-
-def _kind(x: Any) -> str:
-    return f"{type(x).__name__} of length {len(x)}" if isinstance(x, tuple | list | dict) else type(x).__name__

@@ -2,10 +2,15 @@
 
 from collections.abc import Callable
 from numbers import Real
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+
+from ._keys import check_key
+from ._kinds import kind
 
 
 def gradient_penalty(
@@ -42,17 +47,17 @@ def gradient_penalty(
 
     Gulrajani, Ahmed, Arjovsky, Dumoulin, Courville: Improved Training of Wasserstein GANs, 2017.
     """
-    real, fake = jnp.asarray(real), jnp.asarray(fake)
-    _check(real, fake, target)
+    if not callable(critic):
+        raise ValueError(f"critic must be a function of examples, got {kind(critic)}")
+    real, fake = (jnp.asarray(x) if isinstance(x, np.ndarray) else x for x in (real, fake))
+    _check_examples(real, fake)
+    _check_target(target)
+    check_key(key)
     u = jax.random.uniform(key, (len(real),) + (1,) * (real.ndim - 1), real.dtype)
 
     def total(x: Array) -> Array:
         scores = critic(x)
-        if jnp.shape(scores) not in ((len(real),), (len(real), 1)):
-            raise ValueError(
-                f"critic must return one score a row, shape {(len(real),)} or {(len(real), 1)}, got shape "
-                f"{jnp.shape(scores)}"
-            )
+        _check_scores(scores, len(real))
         return jnp.sum(scores)
 
     slopes = jax.grad(total)(u * real + (1 - u) * fake)
@@ -67,15 +72,26 @@ def _norm(rows: Array) -> Array:
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, squares, 1)), 0)
 
 
-def _check(real: Array, fake: Array, target: float) -> None:
-    if real.ndim == 0 or len(real) == 0 or not jnp.issubdtype(real.dtype, jnp.floating):
+def _check_examples(real: Any, fake: Any) -> None:
+    if not _is_floating(real) or real.ndim == 0 or len(real) == 0:
+        raise ValueError(f"real must be floating-point examples (B, ...), B >= 1, got {kind(real)}")
+    if not _is_floating(fake) or (fake.shape, fake.dtype) != (real.shape, real.dtype):
+        raise ValueError(f"fake must be as real is, {kind(real)}, got {kind(fake)}")
+
+
+def _check_scores(scores: Any, rows: int) -> None:
+    if not _is_floating(scores) or scores.shape not in ((rows,), (rows, 1)):
         raise ValueError(
-            f"real must be floating-point examples (B, ...), B >= 1, got shape {real.shape} and dtype {real.dtype}"
+            f"critic must return one floating-point score a row, shape {(rows,)} or {(rows, 1)}, got {kind(scores)}"
         )
-    if (fake.shape, fake.dtype) != (real.shape, real.dtype):
-        raise ValueError(
-            f"fake must have the shape and dtype of real, {real.shape} and {real.dtype}, got {fake.shape} and "
-            f"{fake.dtype}"
-        )
-    if isinstance(target, Real) and not 0 <= target < float("inf"):
+
+
+def _check_target(target: Any) -> None:
+    if not (isinstance(target, Real) or (_is_floating(target) and target.ndim == 0)):
+        raise ValueError(f"target must be a number, got {kind(target)}")
+    if isinstance(target, Real) and not 0 <= float(target) < float("inf"):
         raise ValueError(f"target must be >= 0 and finite, got {target!r}")
+
+
+def _is_floating(x: Any) -> bool:
+    return isinstance(x, jax.Array | np.generic) and jnp.issubdtype(x.dtype, jnp.floating)

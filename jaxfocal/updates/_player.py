@@ -1,6 +1,7 @@
 """One player of a multi-model update: an optimizer, the loss it minimises, and the parameters it moves."""
 
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
@@ -41,7 +42,7 @@ class Player:
     ('generator',)
     """
 
-    optimizer: optax.GradientTransformation
+    optimizer: optax.GradientTransformation = field(repr=False)
     _: KW_ONLY
     loss: str
     wrt: str | tuple[str, ...]
@@ -84,3 +85,24 @@ class Player:
     def put(self, params: Params, own: Any) -> Params:
         """``params`` with the player's own parameters replaced."""
         return {**params, **({self.wrt: own} if isinstance(self.wrt, str) else own)}
+
+
+def named_players(players: Mapping[str, Player] | Iterable[tuple[str, Player]]) -> dict[str, Player]:
+    """The players by name, in their order; ValueError for what is not a dict of players or pairs of that kind."""
+    if not isinstance(players, Mapping | Iterable):
+        raise ValueError(f"players must be a dict of Player by name, or pairs of both, got {players!r}")
+    named: dict[str, Player] = {}
+    for pair in players.items() if isinstance(players, Mapping) else players:
+        if not (isinstance(pair, tuple | list) and len(pair) == 2):
+            raise ValueError(f"players must be a dict of Player by name, or pairs of both, got {pair!r}")
+        name, player = pair
+        if not isinstance(name, str):
+            raise ValueError(f"players must be named by strings, got {name!r}")
+        if not isinstance(player, Player):
+            raise ValueError(f"players must map names to Player, got {name!r}: {player!r}")
+        if name in named:
+            raise ValueError(f"two players have the name {name!r}")
+        named[name] = player
+    if not named:
+        raise ValueError("players must hold at least one player, got none")
+    return named

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.interpreters import partial_eval
 
+from ._keys import check_key
+from ._kinds import kind
 from ._losses import Losses, LossesFn
 from ._player import Params, Player
 
@@ -79,6 +81,8 @@ def gradient_routes(
     l1    all     none
     l2    none    all
     """
+    if key is not None:
+        check_key(key)
     state, batch = (args[0], args[1:]) if has_model_state and args else (None, args)
     return routes_of(Losses(losses, has_aux, has_model_state, key is not None), params, state, key, *batch)
 
@@ -107,7 +111,7 @@ def routes_of(losses: Losses, params: Params, model_state: Any, key: Any, *args:
 def check_params(params: Any) -> None:
     """ValueError for anything but a dict of parameter groups."""
     if not isinstance(params, dict):
-        raise ValueError(f"params must be a dict of parameter groups, got {type(params).__name__}")
+        raise ValueError(f"params must be a dict of parameter groups by name, got {kind(params)}")
     for key in params:
         if not isinstance(key, str):
             raise ValueError(f"the groups of params must be named by strings, got {key!r}")

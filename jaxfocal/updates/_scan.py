@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 
+from ._kinds import kind
 from ._state import MultiState
 from ._step import Metrics, MultiUpdate
 
@@ -36,12 +37,15 @@ def scan_updates(update: MultiUpdate, state: MultiState, *batches: Any) -> tuple
     3.0 [1. 4.]
     """
     if not isinstance(update, MultiUpdate):
-        raise ValueError(f"update must be what multi_update returned, got {type(update).__name__}")
-    shapes = [jax.numpy.shape(leaf) for leaf in jax.tree.leaves(batches)]
+        raise ValueError(f"update must be what multi_update returned, got {kind(update)}")
+    leaves = jax.tree_util.tree_leaves_with_path(batches)
+    shapes = [jax.numpy.shape(leaf) for _, leaf in leaves]
     if not shapes:
         raise ValueError("scan_updates needs at least one array of batches, got none")
     if () in shapes or len({shape[0] for shape in shapes}) > 1:
-        raise ValueError(f"batches must share one leading axis of steps, got arrays of shapes {shapes}")
+        names = [f"batches{jax.tree_util.keystr(path)}" for path, _ in leaves]
+        given = ", ".join(f"{name} of shape {shape}" for name, shape in zip(names, shapes, strict=True))
+        raise ValueError(f"batches must share one leading axis of steps, got {given}")
     return _scan(update, state, batches)
 
 

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ._keys import is_key
+from ._kinds import kind
 from ._player import Params, Player
 from ._routes import check_params, is_floating
 
@@ -39,21 +41,39 @@ def initial_state(players: dict[str, Player], params: Params, model_state: Any, 
         opt_states={name: player.optimizer.init(player.take(params)) for name, player in players.items()},
         model_state=_strongly_typed(model_state),
         key=key,
-        ema={name: _wide(player.take(params)) for name, player in players.items() if player.ema is not None},
+        ema={name: wide(player.take(params)) for name, player in players.items() if player.ema is not None},
         skipped={name: jnp.zeros((), jnp.int32) for name, player in players.items() if player.skip_nonfinite},
     )
     return _each_array_once(state)
 
 
-def fits(state: MultiState, players: dict[str, Player], has_model_state: bool, has_key: bool) -> bool:
-    """Whether a state has what these players and losses need, and no more."""
+def check_state(state: Any, players: dict[str, Player], has_model_state: bool, has_key: bool) -> None:
+    """ValueError for anything but a state that has what these players and losses need, and no more."""
+    must = "state must come from init or update of this multi_update"
+    if not isinstance(state, MultiState):
+        raise ValueError(f"{must}, got {kind(state)}")
     names = {
-        "opt_states": players.keys(),
-        "ema": {name for name, player in players.items() if player.ema is not None},
-        "skipped": {name for name, player in players.items() if player.skip_nonfinite},
+        "opt_states": list(players),
+        "ema": [name for name, player in players.items() if player.ema is not None],
+        "skipped": [name for name, player in players.items() if player.skip_nonfinite],
     }
-    declared = ((state.model_state is not None) == has_model_state, (state.key is not None) == has_key)
-    return all(declared) and all(getattr(state, field).keys() == of for field, of in names.items())
+    for field, of in names.items():
+        if getattr(state, field).keys() != set(of):
+            raise ValueError(f"{must}: its {field} must be those of {of}, got {list(getattr(state, field))}")
+    for field, declared in (("model_state", has_model_state), ("key", has_key)):
+        given = getattr(state, field)
+        if (given is not None) != declared:
+            raise ValueError(f"{must}: with has_{field}={declared} its {field} cannot be {kind(given)}")
+    check_groups(players, state.params)
+    for name, player in players.items():
+        expected = jax.eval_shape(player.optimizer.init, player.take(state.params))
+        if not _same_structure(expected, state.opt_states[name]):
+            raise ValueError(f"{must}: the optimizer state of {name!r} is not of its optimizer and its parameters")
+
+
+def _same_structure(a: Any, b: Any) -> bool:
+    trees: list[Any] = [jax.tree.structure(a), jax.tree.structure(b)]
+    return bool(trees[0] == trees[1])
 
 
 def check_groups(players: dict[str, Player], params: Params) -> None:
@@ -66,20 +86,30 @@ def check_groups(players: dict[str, Player], params: Params) -> None:
             _check_movable(name, group, params[group])
 
 
+def check_declared(name: str, given: Any, declared: bool) -> None:
+    """ValueError for a model state or a key that is given without being declared, and the reverse."""
+    if declared and given is None:
+        raise ValueError(f"with has_{name}=True {name} must be given, got none")
+    if given is not None and not declared:
+        raise ValueError(f"{name} is for an update with has_{name}=True, got {kind(given)} without it")
+
+
+def wide(own: Any) -> Any:
+    """At least 32 bits: a step of 1e-3 of the way is lost in bfloat16, and the square of 300 in float16 infinite."""
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32)), own)
+
+
 def _strongly_typed(tree: Any) -> Any:
     """The same arrays; Python and NumPy numbers as arrays, so that no step changes a type and compiles anew."""
 
     def typed(leaf: Any) -> Any:
-        if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        if is_key(leaf):
             return leaf
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            raise ValueError(f"init takes arrays, got {leaf}: for shapes write jax.eval_shape(update.init, params)")
         return jnp.asarray(leaf, jnp.result_type(leaf))
 
     return jax.tree.map(typed, tree)
-
-
-def _wide(own: Any) -> Any:
-    """Averages of at least 32 bits: in bfloat16 a step of 1e-3 of the way would be rounded off."""
-    return jax.tree.map(lambda leaf: leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32)), own)
 
 
 def _each_array_once(state: MultiState) -> MultiState:
@@ -96,7 +126,10 @@ def _each_array_once(state: MultiState) -> MultiState:
 
 
 def _check_movable(name: str, group: str, params: Any) -> None:
-    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    if not leaves:
+        raise ValueError(f"player {name!r} moves {group!r}, which holds no parameters, got {params!r}")
+    for path, leaf in leaves:
         if not is_floating(leaf):
             raise ValueError(
                 f"player {name!r} moves {group!r}, but its leaf {group}{jax.tree_util.keystr(path)} is "

@@ -12,17 +12,18 @@ from jax import Array
 
 from ._explain import explain
 from ._gradients import Gradient, own_gradient, shared_gradients
+from ._keys import check_key
 from ._losses import Losses, LossesFn
-from ._player import Params, Player
+from ._player import Params, Player, named_players
 from ._routes import check_names, check_routes, routes_of, unmoved_groups
-from ._state import MultiState, check_groups, fits, initial_state
+from ._state import MultiState, check_declared, check_groups, check_state, initial_state
 from ._turn import Report, moves_at, own_of, take_turn, with_own
 
 ORDERS = ("simultaneous", "alternating")
 Metrics = dict[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MultiUpdate:
     """A pair of pure functions, as an optax optimizer is: ``init(params)`` and ``update(state, *args)``.
 
@@ -35,7 +36,10 @@ class MultiUpdate:
     has_aux: bool
     has_model_state: bool
     has_key: bool
-    _warned: list[str] = field(default_factory=list, init=False, repr=False)
+    _warned: list[str] = field(default_factory=list, init=False)
+
+    def __repr__(self) -> str:
+        return f"<multi_update of {', '.join(self.players)}, {self.order}>"
 
     def init(self, params: Params, *, model_state: Any = None, key: Array | None = None) -> MultiState:
         """The state before the first step.
@@ -68,8 +72,7 @@ class MultiUpdate:
         Warns:
           UserWarning: once, where nobody moves a group of ``state.params``.
         """
-        if not (isinstance(state, MultiState) and fits(state, self.players, self.has_model_state, self.has_key)):
-            raise ValueError("state must come from init or update of this multi_update, not from elsewhere")
+        check_state(state, self.players, self.has_model_state, self.has_key)
         self._check(state, *args)
         shared = self._shared_gradients(state, *args)
         before, reports = state, dict[str, Report]()
@@ -98,12 +101,10 @@ class MultiUpdate:
         return explain(self.players, self.order, self.has_model_state, routes, params)
 
     def _check_given(self, model_state: Any, key: Array | None) -> None:
-        for given, name in ((model_state, "model_state"), (key, "key")):
-            declared = getattr(self, f"has_{name}")
-            if declared and given is None:
-                raise ValueError(f"with has_{name}=True {name} must be given, got none")
-            if given is not None and not declared:
-                raise ValueError(f"{name} is for an update with has_{name}=True, got {type(given).__name__} without it")
+        check_declared("model_state", model_state, self.has_model_state)
+        check_declared("key", key, self.has_key)
+        if self.has_key:
+            check_key(key)
 
     def _gradient(self, player: Player, at: Params, shared: Gradient | None, seen: Any, *inputs: Any) -> Gradient:
         return shared or own_gradient(self._losses, player, player.put(at, seen), *inputs)
@@ -118,10 +119,17 @@ class MultiUpdate:
 
     def _shared_gradients(self, state: MultiState, *args: Any) -> dict[str, Gradient]:
         """The gradients that one forward pass serves: at the old parameters, of one batch, model state and key."""
-        if self.order == "alternating" or self.has_model_state or self.has_key:
+        if self.order == "alternating" or self.has_key:
             return {}
-        players = {name: player for name, player in self.players.items() if player.every == player.n_steps == 1}
-        return shared_gradients(self._losses, players, state.params, *args) if len(players) > 1 else {}
+        at_old_state = {}
+        for name, player in self.players.items():
+            at_old_state[name] = player
+            if self.has_model_state and player.updates_state:
+                break
+        players = {name: player for name, player in at_old_state.items() if player.every == player.n_steps == 1}
+        if len(players) < 2:
+            return {}
+        return shared_gradients(self._losses, players, state.params, state.model_state, *args)
 
     def _check(self, state: MultiState, *args: Any) -> None:
         """What shows when a step is traced: routes that lead nowhere, and groups that nobody moves."""
@@ -131,8 +139,8 @@ class MultiUpdate:
         if unmoved and not self._warned:
             self._warned.extend(unmoved)
             warnings.warn(
-                f"no player moves {', '.join(map(repr, unmoved))}: it stays as it is. If that is meant, hand it to "
-                "losses as an argument of update instead of in params",
+                f"no player moves {', '.join(map(repr, unmoved))}, which will stay as given. If that is meant, hand it "
+                "to losses as an argument of update instead of in params",
                 stacklevel=3,
             )
 
@@ -172,8 +180,10 @@ def multi_update(
     depends on: what ``detach``, or ``retain_graph`` with ``zero_grad`` between two ``backward`` calls, does in PyTorch.
     A group may be in the ``wrt`` of two players; each has an optimizer state for it, and the updates apply in order.
 
-    Simultaneous players share one forward pass, through which each loss is differentiated by itself; those with
-    ``every`` or ``n_steps`` above 1 have their own, as has each player where there is a model state or a key.
+    Simultaneous players share one forward pass, through which each loss is differentiated by itself. Those with
+    ``every`` or ``n_steps`` above 1 have their own, and so has each player with ``has_key``, which gives each a key (a
+    key in the batch is one for all), and each player behind one that moves the model state: those with
+    ``updates_state=False`` come first.
 
     Args:
       losses: ``losses(params, *args)``, pure: one forward pass that returns a dict of scalar losses, alone or as a
@@ -210,20 +220,10 @@ def multi_update(
     """
     if not callable(losses):
         raise ValueError(f"losses must be a function of params, got {losses!r}")
-    named: dict[str, Player] = {}
-    for pair in players.items() if isinstance(players, Mapping) else players:
-        if not (isinstance(pair, tuple | list) and len(pair) == 2):
-            raise ValueError(f"players must be a dict of Player by name, or pairs of both, got {pair!r}")
-        name, player = pair
-        if not isinstance(name, str):
-            raise ValueError(f"players must be named by strings, got {name!r}")
-        if not isinstance(player, Player):
-            raise ValueError(f"players must map names to Player, got {name!r}: {player!r}")
-        if name in named:
-            raise ValueError(f"two players have the name {name!r}")
-        named[name] = player
-    if not named:
-        raise ValueError("players must hold at least one player, got none")
+    named = named_players(players)
     if order not in ORDERS:
         raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
+    for option, value in (("has_aux", has_aux), ("has_model_state", has_model_state), ("has_key", has_key)):
+        if not isinstance(value, bool):
+            raise ValueError(f"{option} must be True or False, got {value!r}")
     return MultiUpdate(losses, named, order, has_aux, has_model_state, has_key)

@@ -14,7 +14,7 @@ from jax import Array
 
 from ._gradients import Gradient
 from ._player import Params, Player
-from ._state import MultiState
+from ._state import MultiState, wide
 from ._subbatches import merge_batches, split_batches
 
 
@@ -137,7 +137,7 @@ def _move(player: Player, gradient: GradientFn, own: Own, key: Any, args: tuple[
         own = jax.lax.cond(finite, apply, skip, own)
     else:
         own = apply(own)
-    return own, Report(forward.values, forward.aux, optax.tree.norm(grads))
+    return own, Report(forward.values, forward.aux, optax.tree.norm(wide(grads)))
 
 
 def _averaged(decay: float, average: Any, params: Any) -> Any:

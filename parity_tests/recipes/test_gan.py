@@ -23,8 +23,10 @@ from jaxfocal.recipes._gan_report import doublings
         ("steps", 0, "an integer of at least 1"),
         ("seed", -1, "in [0, 2**31)"),
         ("learning_rate", float("nan"), "finite and above 0"),
+        ("learning_rate", "5e-4", "finite and above 0"),
         ("batch_size", True, "an integer of at least 1"),
         ("ema", 1.0, "in [0, 1)"),
+        ("ema", None, "in [0, 1)"),
         ("ema", float("nan"), "in [0, 1)"),
     ],
 )

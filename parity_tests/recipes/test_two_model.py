@@ -22,6 +22,7 @@ COUNTS = np.array([124, 74, 45, 27, 16, 10, 6, 3, 2, 1])
         ("steps", 0, "at least 1"),
         ("steps", 2.5, "an integer"),
         ("imbalance", 0.5, "at least 1"),
+        ("imbalance", "10", "finite and at least 1"),
         ("imbalance", float("inf"), "finite"),
         ("imbalance", float("nan"), "finite"),
         ("seed", -1, "in [0, 2**31)"),

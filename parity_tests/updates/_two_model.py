@@ -10,6 +10,7 @@ import numpy as np
 import optax
 
 import jaxfocal as jf
+from benchmarks._program_losses import gan
 
 STEPS = 20
 SHALLOW = {"model1": (10, 2), "model2": (2, 2)}
@@ -86,21 +87,10 @@ def _chain(params, x, y1, y2, between):
 
 
 def gan_losses_of(call: Callable[[str, Any, jax.Array], jax.Array]) -> Callable[..., dict[str, jax.Array]]:
-    """The losses function of a GAN whose models are called as ``call(name, params[name], x)``.
-
-    The discriminator on what the generator makes, held constant; the generator through the discriminator.
-    """
-
-    def criterion(logits: jax.Array, label: float) -> jax.Array:
-        return jf.sigmoid_focal_loss(logits, jax.numpy.full_like(logits, label), reduction="mean")
+    """The losses function of a GAN whose models are called as ``call(name, params[name], x)``."""
 
     def losses(params: dict[str, Any], noise: jax.Array, real: jax.Array) -> dict[str, jax.Array]:
-        def discriminate(x: jax.Array) -> jax.Array:
-            return call("discriminator", params["discriminator"], x)
-
-        fake = call("generator", params["generator"], noise)
-        fooled, caught = discriminate(fake), discriminate(jax.lax.stop_gradient(fake))
-        return {"d": criterion(discriminate(real), 1.0) + criterion(caught, 0.0), "g": criterion(fooled, 1.0)}
+        return gan(lambda name, x: call(name, params[name], x), noise, real, gamma=GAMMA2)
 
     return losses
 

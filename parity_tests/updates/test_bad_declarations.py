@@ -93,11 +93,17 @@ def test_two_players_of_one_name():
         multi_update(losses, [("p", PLAYER), ("p", Player(SGD, loss="m", wrt="v"))])
 
 
-@pytest.mark.parametrize("params", [None, [jnp.ones(2)], jnp.ones(2)], ids=lambda params: type(params).__name__)
-def test_init_with_params_that_are_no_dict(params):
-    with pytest.raises(
-        ValueError, match=rf"(?m)^params must be a dict of parameter groups, got {type(params).__name__}$"
-    ):
+@pytest.mark.parametrize(
+    ("params", "given"),
+    [
+        (None, "NoneType"),
+        ([jnp.ones(2)], "list of length 1"),
+        (jnp.ones(2), r"an array of shape \(2,\) and dtype float64"),
+    ],
+    ids=["None", "list", "array"],
+)
+def test_init_with_params_that_are_no_dict(params, given):
+    with pytest.raises(ValueError, match=rf"(?m)^params must be a dict of parameter groups by name, got {given}$"):
         multi_update(losses, {"p": PLAYER}).init(params)
 
 

@@ -86,6 +86,45 @@ def test_own_losses_cost_what_they_cost_by_hand(name, between):
     assert distance({name: metrics[name] for name in losses}, losses) < 1e-13
 
 
+def with_statistics_and_dropout(model):
+    """A mean of what model1 gives is kept; the key comes with the batch, one for all players."""
+
+    def losses(params, mean, batch):
+        a = model(params["model1"], batch["x"])
+        kept = jax.random.bernoulli(batch["key"], 0.5, a.shape)
+        b = model(params["model2"], jnp.where(kept, a, 0))
+        return {"l1": jnp.mean((a - 1) ** 2), "l2": jnp.mean((b - 2) ** 2)}, 0.9 * mean + 0.1 * jnp.mean(a)
+
+    return losses
+
+
+def players_with_state(first, second):
+    return {
+        name: Player(SGD, loss=f"l{name[-1]}", wrt=f"model{name[-1]}", updates_state=name == "p1")
+        for name in (first, second)
+    }
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model_state_and_a_key_in_the_batch_cost_no_more(name):
+    """As long as all players but the last to share the pass leave the state."""
+    losses = with_statistics_and_dropout(MODELS[name])
+    update, state_first = (
+        multi_update(losses, players_with_state(*order), has_model_state=True) for order in (("p2", "p1"), ("p1", "p2"))
+    )
+    params, x = start()
+    batch, state = {"x": x, "key": jax.random.key(0)}, update.init(params, model_state=0.5)
+    program = compiled(update.update, state, batch)
+    most = {**COUNTS[name], "while": COUNTS[name]["while"] + 1}  # a loop draws the random bits
+    assert all(counts(program)[what] <= n for what, n in most.items()), counts(program)
+    (after, metrics), (others, other_metrics) = program(state, batch), jax.jit(state_first.update)(state, batch)
+    assert distance((after.params, after.model_state), (others.params, others.model_state)) < 1e-13
+    assert distance(metrics, other_metrics) < 1e-13
+    assert after.model_state != 0.5
+    if name == "scan":
+        assert counts(compiled(state_first.update, state, batch))["while"] > most["while"]
+
+
 @pytest.mark.parametrize(("name", "most"), [("mlp", {"dot": 14, "while": 0}), ("scan", {"dot": 14, "while": 5})])
 def test_two_losses_on_one_model_cost_one_forward_pass(name, most):
     """Forward, the backward of l1 through model1, that of l2 through both: 4 + 3 + 7 products for two layers each."""

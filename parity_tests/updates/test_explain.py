@@ -141,7 +141,7 @@ def test_a_group_that_nobody_moves_is_a_warning_once_for_each_update():
     for _ in range(2):
         update = gan("simultaneous")
         state = update.init(PARAMS)
-        with pytest.warns(UserWarning, match=r"^no player moves 'frozen': it stays as it is") as caught:
+        with pytest.warns(UserWarning, match=r"^no player moves 'frozen', which will stay as given") as caught:
             jax.jit(update.update).lower(state, X)
         assert len(caught) == 1
         with warnings.catch_warnings():

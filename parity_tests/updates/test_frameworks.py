@@ -3,7 +3,9 @@
 import flax.linen as linen
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
+import pytest
 from flax import nnx
 
 import jaxfocal as jf
@@ -58,21 +60,31 @@ class NormAndDropout(nnx.Module):
         return self.dropout(self.norm(self.linear(x)))
 
 
-def test_nnx_state_beside_the_parameters_goes_in_as_an_argument_and_out_as_aux():
+@pytest.mark.parametrize("jit", [jax.jit, lambda step: step], ids=["jitted", "eager"])
+def test_nnx_state_beside_the_parameters(jit):
+    """Statistics and random keys are the model state; what a model writes into them stays out of the caller's."""
     graph, params, rest = nnx.split(NormAndDropout(nnx.Rngs(0)), nnx.Param, ...)
 
     def losses(params, rest, x):
-        model = nnx.merge(graph, params["net"], rest, copy=True)
-        return {"l": jnp.mean(model(x) ** 2)}, nnx.split(model, nnx.Param, ...)[2]
+        model = nnx.merge(graph, params["net"], rest)
+        return {"l": jnp.mean(model(x) ** 2)}, nnx.state(model, nnx.Not(nnx.Param))
 
-    update = jf.multi_update(losses, {"net": jf.Player(optax.sgd(0.1), loss="l", wrt="net")}, has_aux=True)
-    state, step = update.init({"net": params}), jax.jit(update.update)
+    player = jf.Player(optax.sgd(0.1), loss="l", wrt="net")
+    update = jf.multi_update(losses, {"net": player}, has_model_state=True)
+    state = start = update.init({"net": params}, model_state=rest)
+    x = jnp.arange(12, dtype=jnp.float32).reshape(4, 3)
     for _ in range(2):
-        state, metrics = step(state, rest, jnp.arange(12, dtype=jnp.float32).reshape(4, 3))
-        rest = metrics["aux"]
-    model = nnx.merge(graph, state.params["net"], rest)
-    assert int(model.dropout.rngs.count.get_value()) == 2
-    assert not jnp.allclose(model.norm.mean.get_value(), 0)
+        state, _ = jit(update.update)(state, x)
+    model, untouched = (nnx.merge(graph, at.params["net"], at.model_state) for at in (state, start))
+    assert [int(of.dropout.rngs.count.get_value()) for of in (model, untouched)] == [2, 0]
+    expected = nnx.merge(graph, params, rest, copy=True)
+    for _ in range(2):
+        gradient = nnx.grad(lambda model: jnp.mean(model(x) ** 2))(expected)
+        nnx.update(expected, jax.tree.map(lambda p, g: p - 0.1 * g, nnx.state(expected, nnx.Param), gradient))
+    leaves = [jax.tree.leaves(nnx.state(of, nnx.Not(nnx.RngState))) for of in (model, expected)]
+    for ours, theirs in zip(*leaves, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert not jnp.allclose(model.norm.mean.get_value(), untouched.norm.mean.get_value())
 
 
 def test_every_plain_weight_has_moved():

@@ -13,6 +13,7 @@ RNG = np.random.default_rng(0)
 WEIGHTS = [RNG.normal(size=(12, 5)), RNG.normal(size=(5, 5)), RNG.normal(size=(5, 1))]
 REAL, FAKE = RNG.normal(size=(2, 7, 3, 4))
 KEY = jax.random.key(0)
+ONE_SCORE = "critic must return one floating-point score a row, shape (7,) or (7, 1)"
 
 
 def critic(weights, x, tanh=jnp.tanh):
@@ -98,18 +99,35 @@ def test_half_precision_norms_are_taken_in_float32():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"real": REAL.astype(int)}, "real must be floating-point examples (B, ...), B >= 1, got shape (7, 3, 4) and"),
-        ({"real": np.zeros((0, 2))}, "real must be floating-point examples (B, ...), B >= 1, got shape (0, 2)"),
-        ({"fake": FAKE[:1]}, "fake must have the shape and dtype of real, (7, 3, 4) and float64, got (1, 3, 4)"),
-        ({"fake": FAKE.astype(np.float32)}, "fake must have the shape and dtype of real, (7, 3, 4) and float64, got"),
-        ({"target": -1.0}, "target must be >= 0 and finite, got -1.0"),
-        ({"critic": jnp.mean}, "critic must return one score a row, shape (7,) or (7, 1), got shape ()"),
         (
-            {"critic": lambda x: x[:, 0, :2]},
-            "critic must return one score a row, shape (7,) or (7, 1), got shape (7, 2)",
+            {"real": REAL.astype(int)},
+            "real must be floating-point examples (B, ...), B >= 1, got an array of shape (7, 3, 4) and",
         ),
+        (
+            {"real": np.zeros((0, 2))},
+            "real must be floating-point examples (B, ...), B >= 1, got an array of shape (0, 2)",
+        ),
+        (
+            {"fake": FAKE[:1]},
+            "fake must be as real is, an array of shape (7, 3, 4) and dtype float64, got an array of shape (1, 3, 4)",
+        ),
+        ({"fake": FAKE.astype(np.float32)}, "dtype float64, got an array of shape (7, 3, 4) and dtype float32"),
+        ({"target": -1.0}, "target must be >= 0 and finite, got -1.0"),
+        ({"real": {"x": REAL}}, "real must be floating-point examples (B, ...), B >= 1, got dict of length 1"),
+        ({"fake": None}, "fake must be as real is, an array of shape (7, 3, 4) and dtype float64, got NoneType"),
+        ({"target": "1"}, "target must be a number, got str"),
+        ({"target": jnp.ones(7)}, "target must be a number, got an array of shape (7,) and dtype float64"),
+        ({"key": 0}, "key must be one random key, such as jax.random.key(0), got int"),
+        ({"critic": WEIGHTS}, "critic must be a function of examples, got list of length 3"),
+        ({"critic": jnp.mean}, f"{ONE_SCORE}, got an array of shape () and dtype float64"),
+        ({"critic": lambda x: x[:, 0, :2]}, f"{ONE_SCORE}, got an array of shape (7, 2) and dtype float64"),
+        ({"critic": lambda x: x[:, 0, 0] > 0}, f"{ONE_SCORE}, got an array of shape (7,) and dtype bool"),
+        ({"critic": lambda x: (x[:, 0, 0], x)}, f"{ONE_SCORE}, got tuple of length 2"),
     ],
-    ids=["integers", "nothing", "rows", "dtype", "target", "scalar", "two-scores"],
+    ids=[
+        *("integers", "nothing", "rows", "dtype", "target", "dict", "None", "string", "targets", "seed", "no-function"),
+        *("scalar", "two-scores", "flags", "scores-and-more"),
+    ],
 )
 def test_bad_input(change, message):
     arguments = {"critic": lambda x: critic(WEIGHTS, x), "real": REAL, "fake": FAKE, "key": KEY, **change}

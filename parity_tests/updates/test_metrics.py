@@ -20,7 +20,8 @@ def losses_with_aux(params, x):
     return losses(params, x), {"a": params["a"], "b": params["b"]}
 
 
-PLAYERS = {"A": Player(optax.sgd(0.1), loss="la", wrt="a"), "B": Player(optax.sgd(0.2), loss="lb", wrt="b")}
+SGD = optax.sgd(0.1)
+PLAYERS = {"A": Player(SGD, loss="la", wrt="a"), "B": Player(optax.sgd(0.2), loss="lb", wrt="b")}
 X = 0.5
 
 
@@ -113,3 +114,11 @@ def test_two_players_of_one_loss_alternating_show_the_loss_of_the_last():
     gradient = jax.grad(lambda params: losses(params, X)["lb"])(params())["a"]
     at_b = {"a": params()["a"] - 0.1 * gradient, "b": params()["b"]}
     np.testing.assert_allclose(metrics["lb"], losses(at_b, X)["lb"], rtol=1e-14)
+
+
+def test_the_norm_of_half_precision_gradients_is_taken_in_float32():
+    """The square of 300 in float16 would be infinite."""
+    update = multi_update(lambda params: {"l": 300 * jnp.sum(params["w"])}, {"p": Player(SGD, loss="l", wrt="w")})
+    _, metrics = update.update(update.init({"w": jnp.ones(4, jnp.float16)}))
+    assert metrics["grad_norm/p"].dtype == jnp.float32
+    assert metrics["grad_norm/p"] == 600

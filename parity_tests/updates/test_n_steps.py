@@ -142,9 +142,9 @@ def test_compiled_once_whatever_the_number():
 @pytest.mark.parametrize(
     ("batch", "message"),
     [
-        (jnp.ones((7, 2)), "n_steps=2 needs a leading axis that it divides, got an array of shape (7, 2) in the batch"),
-        ((jnp.ones(4), np.ones(3)), "n_steps=2 needs a leading axis that it divides, got an array of shape (3,)"),
-        (jnp.array([0, 3], jnp.uint32), "pass a key made by jax.random.key"),
+        (jnp.ones((7, 2)), "n_steps=2 needs arrays with a leading axis that it divides, got shape (7, 2) at args[0]"),
+        ({"x": jnp.ones(4), "y": np.ones(3)}, "with a leading axis that it divides, got shape (3,) at args[0]['y']"),
+        (jnp.array([0, 3], jnp.uint32), "args[0], of shape (2,) and dtype uint32, may be an old-style random key"),
     ],
     ids=["odd", "second", "old-style-key"],
 )

@@ -1,6 +1,8 @@
 """Parameters that an update takes as they come, and those that it cannot move."""
 
+import re
 from collections import OrderedDict
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,8 @@ import pytest
 
 from jaxfocal import Player, gradient_routes, multi_update, scan_updates
 
-PLAYER = Player(optax.sgd(0.1), loss="l", wrt="w")
+SGD = optax.sgd(0.1)
+PLAYER = Player(SGD, loss="l", wrt="w")
 
 
 def losses(params, x):
@@ -51,14 +54,73 @@ def test_the_same_leaf_in_a_group_that_nobody_moves():
 
 
 def test_routes_of_params_that_are_no_dict():
-    with pytest.raises(ValueError, match=r"^params must be a dict of parameter groups, got list"):
+    with pytest.raises(ValueError, match=r"^params must be a dict of parameter groups by name, got list of length 1"):
         gradient_routes(lambda params: {"l": params[0]}, [jnp.array(1.0)])
 
 
-@pytest.mark.parametrize("players", [[PLAYER], ["ab", "cd"], [("p", PLAYER, 1)]], ids=["players", "strings", "triples"])
+@pytest.mark.parametrize(
+    "players",
+    [PLAYER, None, [PLAYER], ["ab", "cd"], [("p", PLAYER, 1)]],
+    ids=["one-player", "None", "players", "strings", "triples"],
+)
 def test_players_without_names(players):
     with pytest.raises(ValueError, match=r"^players must "):
         multi_update(losses, players)
+
+
+def test_a_player_is_shown_by_what_it_was_told_and_an_update_by_its_players():
+    """JAX puts both into messages of its own."""
+    assert repr(PLAYER).startswith("Player(loss='l', wrt='w', every=1, ")
+    assert repr(multi_update(losses, {"p": PLAYER, "q": PLAYER})) == "<multi_update of p, q, simultaneous>"
+
+
+@pytest.mark.parametrize("option", ["has_aux", "has_model_state", "has_key"])
+def test_an_option_that_is_no_flag(option):
+    with pytest.raises(ValueError, match=rf"^{option} must be True or False, got 'yes'$"):
+        multi_update(losses, {"p": PLAYER}, **{option: "yes"})
+
+
+@pytest.mark.parametrize("empty", [{}, None, ()], ids=str)
+def test_a_group_without_parameters(empty):
+    message = rf"^player 'p' moves 'w', which holds no parameters, got {re.escape(repr(empty))}$"
+    with pytest.raises(ValueError, match=message):
+        multi_update(losses, {"p": PLAYER}).init({"w": empty})
+
+
+def test_shapes_without_numbers():
+    update, shape = multi_update(losses, {"p": PLAYER}), jax.ShapeDtypeStruct((2,), jnp.float32)
+    with pytest.raises(ValueError, match=r"^init takes arrays, got ShapeDtypeStruct\(.*: for shapes write"):
+        update.init({"w": shape})
+    assert jax.eval_shape(update.init, {"w": shape}).params["w"] == shape
+
+
+@pytest.mark.parametrize(
+    ("key", "given"),
+    [
+        (0, "int"),
+        (jnp.ones(2), "an array of shape (2,) and dtype float64"),
+        (jax.random.split(jax.random.key(0), 3), "an array of shape (3,) and dtype key<fry>"),
+        (np.zeros((3, 2), np.uint32), "an array of shape (3, 2) and dtype uint32"),
+    ],
+    ids=["number", "floats", "keys", "old-keys"],
+)
+def test_a_key_that_is_not_one_key(key, given):
+    message = f"key must be one random key, such as jax.random.key(0), got {given}"
+    update = multi_update(lambda params, *, key: {"l": params["w"] ** 2}, {"p": PLAYER}, has_key=True)
+    for call in (update.init, update.explain, partial(gradient_routes, update.losses)):
+        with pytest.raises(ValueError, match=rf"^{re.escape(message)}$"):
+            call({"w": 1.0}, key=key)
+
+
+@pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])
+def test_keys_of_both_kinds_and_one_a_seed(make):
+    def noisy(params, *, key):
+        return {"l": params["w"] * jax.random.uniform(key)}
+
+    update = multi_update(noisy, {"p": PLAYER}, has_key=True)
+    keys = jnp.stack([make(0), make(1)])
+    states = jax.vmap(lambda key: update.update(update.init({"w": 1.0}, key=key))[0])(keys)
+    assert states.params["w"][0] != states.params["w"][1]
 
 
 def test_an_optimizer_that_wants_the_loss():
@@ -109,14 +171,33 @@ def test_a_loss_that_is_no_array(value):
         update.update(update.init({"w": jnp.ones(2)}))
 
 
-def test_a_state_from_elsewhere():
-    update = multi_update(losses, {"p": PLAYER})
-    averaged = Player(PLAYER.optimizer, loss="l", wrt="w", ema=0.5)
-    others = [multi_update(losses, players).init({"w": jnp.ones(2)}) for players in ({"q": PLAYER}, {"p": averaged})]
-    keyed = update.init({"w": jnp.ones(2)})._replace(key=jax.random.key(0))
-    for state in ({"w": jnp.ones(2)}, *others, keyed):
-        with pytest.raises(ValueError, match=r"^state must come from init or update of this multi_update"):
-            update.update(state, 0.0)
+def state_of(**players):
+    return multi_update(losses, players).init({"w": jnp.ones(2)})
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ({"w": jnp.ones(2)}, ", got dict of length 1"),
+        (state_of(q=PLAYER), ": its opt_states must be those of ['p'], got ['q']"),
+        (state_of(p=Player(SGD, loss="l", wrt="w", ema=0.5)), ": its ema must be those of [], got ['p']"),
+        (
+            state_of(p=Player(SGD, loss="l", wrt="w", skip_nonfinite=True)),
+            ": its skipped must be those of [], got ['p']",
+        ),
+        (state_of(p=PLAYER)._replace(key=0), ": with has_key=False its key cannot be int"),
+        (state_of(p=PLAYER)._replace(model_state=0), ": with has_model_state=False its model_state cannot be int"),
+        (
+            state_of(p=Player(optax.adam(0.1), loss="l", wrt="w")),
+            ": the optimizer state of 'p' is not of its optimizer and its parameters",
+        ),
+    ],
+    ids=["params", "player", "ema", "skipped", "key", "model-state", "optimizer"],
+)
+def test_a_state_from_elsewhere(state, expected):
+    message = f"state must come from init or update of this multi_update{expected}"
+    with pytest.raises(ValueError, match=rf"^{re.escape(message)}$"):
+        multi_update(losses, {"p": PLAYER}).update(state, 0.0)
 
 
 def test_scanning_something_else():

@@ -1,11 +1,10 @@
 """Policy and value on one trunk; the advantage is a constant to the policy."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxfocal as jf
+from benchmarks._program_losses import actor_critic
 from parity_tests.updates._two_model import STEPS, apply, draw_params
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch")
@@ -33,14 +32,7 @@ BATCHES = draw_batches()
 
 
 def losses(params, observations, actions, returns):
-    features = apply(params["trunk"], observations)
-    log_p = jax.nn.log_softmax(apply(params["policy"], features))
-    values = apply(params["value"], features)[:, 0]
-    advantage = jax.lax.stop_gradient(returns - values)  # PyTorch: (returns - values).detach()
-    entropy = -jnp.mean(jnp.sum(jnp.exp(log_p) * log_p, axis=1))
-    policy = -jnp.mean(advantage * log_p[jnp.arange(len(actions)), actions]) - 0.01 * entropy
-    value = jnp.mean((values - returns) ** 2)
-    return {"policy": policy, "value": value, "total": policy + 0.5 * value}
+    return actor_critic(lambda name, x: apply(params[name], x), observations, actions, returns)
 
 
 def torch_run(step, *learning_rates_and_parts):

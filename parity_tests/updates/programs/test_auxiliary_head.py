@@ -71,8 +71,8 @@ def torch_run():
 
 def test_parameters_statistics_and_losses():
     players = {
-        "classifier": jf.Player(adam(1e-2), loss="total", wrt=CLASSIFIER),
         "probe": jf.Player(adam(2e-2), loss="probe", wrt="probe", updates_state=False),  # the same forward pass
+        "classifier": jf.Player(adam(1e-2), loss="total", wrt=CLASSIFIER),
     }
     update = jf.multi_update(losses, players, has_model_state=True)
     state, metrics = jax_run(update, PARAMS, BATCHES, model_state=STATISTICS)

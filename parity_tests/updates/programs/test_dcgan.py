@@ -2,8 +2,11 @@
 
 D sees real and fake images in two forward passes, each with its own batch statistics, and its running statistics move
 in that order. PyTorch's third pass, for the generator's loss, moves them once more, unless it is told not to; in
-training mode nothing reads them.
+training mode nothing reads them. Both can be said here: a generator with ``updates_state=False`` leaves them, and a
+model state that counts turns knows which passes are to move them.
 """
+
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -76,16 +79,31 @@ def discriminate(params, statistics, x):
     return conv(jax.nn.leaky_relu(x, SLOPE), params["last"], 1, 0)[:, 0, 0, 0], statistics
 
 
-def losses(params, statistics, noise, real):
+def passes(params, statistics, noise, real):
+    """The losses, the statistics after D(real) and D(fake.detach()), and those of D after D(fake) alone."""
+
     def criterion(logits, label):
         return jf.sigmoid_focal_loss(logits, jnp.full_like(logits, label), gamma=0.0, reduction="mean")
 
     fake, g_statistics = generate(params["generator"], statistics["generator"], noise)
     of_real, d_statistics = discriminate(params["discriminator"], statistics["discriminator"], real)
     caught, d_statistics = discriminate(params["discriminator"], d_statistics, jax.lax.stop_gradient(fake))
-    fooled, _ = discriminate(params["discriminator"], d_statistics, fake)
+    fooled, third = discriminate(params["discriminator"], statistics["discriminator"], fake)
     values = {"d": criterion(of_real, 1.0) + criterion(caught, 0.0), "g": criterion(fooled, 1.0)}
-    return values, {"generator": g_statistics, "discriminator": d_statistics}
+    return values, {"generator": g_statistics, "discriminator": d_statistics}, third
+
+
+def losses(params, statistics, noise, real):
+    values, moved, _ = passes(params, statistics, noise, real)
+    return values, moved
+
+
+def losses_by_turn(params, state, noise, real):
+    """In the discriminator's turn the first two passes move statistics, in the generator's the third."""
+    values, in_turn_of_d, third = passes(params, state["statistics"], noise, real)
+    in_turn_of_g = {**state["statistics"], "discriminator": third}
+    statistics = jax.tree.map(partial(jnp.where, state["turn"] == 0), in_turn_of_d, in_turn_of_g)
+    return values, {"statistics": statistics, "turn": 1 - state["turn"]}
 
 
 def torch_models():
@@ -141,15 +159,27 @@ def torch_run(*, third_pass_moves_statistics):
     }, stacked(history)
 
 
-def test_parameters_statistics_and_losses():
+def jax_run_of(losses, model_state, *, generator_updates_state):
     players = {
         "discriminator": jf.Player(adam(1e-2), loss="d", wrt="discriminator"),
-        "generator": jf.Player(adam(1e-2), loss="g", wrt="generator", updates_state=False),
+        "generator": jf.Player(adam(1e-2), loss="g", wrt="generator", updates_state=generator_updates_state),
     }
     update = jf.multi_update(losses, players, order="alternating", has_model_state=True)
-    state, metrics = jax_run(update, PARAMS, BATCHES, model_state=STATISTICS)
-    expected, torch_losses = torch_run(third_pass_moves_statistics=False)
-    assert_same({"params": state.params, "statistics": state.model_state}, metrics, expected, torch_losses)
+    state, metrics = jax_run(update, PARAMS, BATCHES, model_state=model_state)
+    return state.params, state.model_state, metrics
+
+
+def test_parameters_statistics_and_losses():
+    params, statistics, metrics = jax_run_of(losses, STATISTICS, generator_updates_state=False)
+    expected = torch_run(third_pass_moves_statistics=False)
+    assert_same({"params": params, "statistics": statistics}, metrics, *expected)
+
+
+def test_the_third_pass_moves_the_statistics_once_more():
+    start = {"statistics": STATISTICS, "turn": 0}
+    params, model_state, metrics = jax_run_of(losses_by_turn, start, generator_updates_state=True)
+    expected = torch_run(third_pass_moves_statistics=True)
+    assert_same({"params": params, "statistics": model_state["statistics"]}, metrics, *expected)
 
 
 def test_the_statistics_of_the_third_pass_change_no_parameter_and_no_loss():

@@ -4,13 +4,13 @@ A slow copy is a player too. Gradient descent with learning rate tau on half its
 ``copy <- tau original + (1 - tau) copy``.
 """
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
 import jaxfocal as jf
+from benchmarks._program_losses import TARGETS as COPIES
+from benchmarks._program_losses import half_squared_distance, td3
 from parity_tests.updates._two_model import STEPS, apply, distance, draw_params
 
 torch = pytest.importorskip("torch", reason="compares with PyTorch")
@@ -25,9 +25,8 @@ from parity_tests.updates.programs._program import (  # noqa: E402
 )
 from torchref.reinforcement import TD3, td3_step  # noqa: E402
 
-TAU, DISCOUNT = 0.05, 0.99
+TAU = 0.05
 SIZES = {"actor": (4, 8, 2), "critic1": (6, 8, 1), "critic2": (6, 8, 1)}
-COPIES = {name: f"{name}_target" for name in SIZES}
 PARAMS = draw_params({**SIZES, **{copy: SIZES[name] for name, copy in COPIES.items()}})
 
 
@@ -46,31 +45,10 @@ def draw_batches():
 BATCHES = draw_batches()
 
 
-def score(critic, observation, action):
-    return apply(critic, jnp.concatenate([observation, action], axis=1))[:, 0]
-
-
-def act(actor, observation):
-    return jnp.tanh(apply(actor, observation))
-
-
 def losses(params, batch):
-    next_observation = batch["next_observation"]
-    next_action = act(params["actor_target"], next_observation) + jnp.clip(batch["noise"], -0.5, 0.5)
-    next_action = jnp.clip(next_action, -1, 1)
-    q1, q2 = (score(params[name], next_observation, next_action) for name in ("critic1_target", "critic2_target"))
-    target = jax.lax.stop_gradient(batch["reward"] + DISCOUNT * (1 - batch["done"]) * jnp.minimum(q1, q2))
-    q1, q2 = (score(params[name], batch["observation"], batch["action"]) for name in ("critic1", "critic2"))
-    return {
-        "critic": jnp.mean((q1 - target) ** 2) + jnp.mean((q2 - target) ** 2),
-        "actor": -jnp.mean(score(params["critic1"], batch["observation"], act(params["actor"], batch["observation"]))),
-        "copies": sum(half_squared_distance(params[copy], params[name]) for name, copy in COPIES.items()),
-    }
-
-
-def half_squared_distance(copy, original):
-    squares = jax.tree.map(lambda c, o: jnp.sum((c - jax.lax.stop_gradient(o)) ** 2), copy, original)
-    return sum(jax.tree.leaves(squares)) / 2
+    copies, originals = ([params[name] for name in names] for names in (COPIES.values(), COPIES))
+    values = td3(lambda name, x: apply(params[name], x), batch)
+    return values | {"copies": half_squared_distance(copies, originals)}
 
 
 def players(every=2):

@@ -1,0 +1,21 @@
+"""Random keys, of both kinds that JAX has: those of ``jax.random.key``, and the older arrays of uint32."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._kinds import kind
+
+
+def is_key(leaf: Any) -> bool:
+    """Whether it is what ``jax.random.key`` makes, one or many."""
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def check_key(key: Any) -> None:
+    """ValueError for anything but one random key, of either kind."""
+    is_array = isinstance(key, jax.Array | np.ndarray)
+    if not (is_array and (is_key(key) or key.dtype == jnp.uint32) and key.ndim == (0 if is_key(key) else 1)):
+        raise ValueError(f"key must be one random key, such as jax.random.key(0), got {kind(key)}")
