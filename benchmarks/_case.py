@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ._device import Device
+from ._timing import Effort
 
 Outputs = Mapping[str, np.ndarray]
 
@@ -56,6 +57,7 @@ class Case:
       bytes_moved: inputs read and outputs written, each once; None where the work is not bound by memory.
       copies: providers of a copy that moves as many bytes.
       steps: how many training steps one call makes, if it makes any.
+      effort: how long to measure; None: as the command says.
     """
 
     suite: str
@@ -65,6 +67,7 @@ class Case:
     bytes_moved: int | None = None
     copies: tuple[Provider, ...] = ()
     steps: int | None = None
+    effort: Effort | None = None
 
 
 class Setup(Protocol):

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import linear, losses, programs, segmentation, updates
+from . import detection, linear, losses, programs, segmentation, updates
 from ._case import Setup
 from ._device import Device, DeviceKind, choose_device, describe_environment, set_same_conditions
 from ._errors import UsageError
@@ -22,7 +22,7 @@ from ._rows import Row, measured
 from ._text import count_text, seconds_text
 from ._timing import FULL, QUICK
 
-SUITES = {module.SUITE: module.setups for module in (losses, linear, segmentation, updates, programs)}
+SUITES = {module.SUITE: module.setups for module in (losses, linear, segmentation, updates, programs, detection)}
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Options:
 
     out: Path = Path(__file__).parent / "results" / "latest"
     """The folder for the results; what an earlier run left there is replaced."""
-    suite: Literal["losses", "linear", "segmentation", "updates", "programs", "all"] = "all"
+    suite: Literal["losses", "linear", "segmentation", "updates", "programs", "detection", "all"] = "all"
     """Which computations to measure."""
     device: DeviceKind = "cpu"
     """Where both frameworks run."""

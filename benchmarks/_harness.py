@@ -45,7 +45,9 @@ def measure(
 
     on_stage("timing")
     programs = {name: entry.program for name, entry in started.items()} | copies
-    seconds = interleaved_seconds({name: program.call for name, program in programs.items()}, effort, clock)
+    seconds = interleaved_seconds(
+        {name: program.call for name, program in programs.items()}, case.effort or effort, clock
+    )
     copied = {name: seconds[name] for name in copies}
 
     def row(name: str, entry: _Started | _Absent) -> Row:

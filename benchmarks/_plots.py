@@ -39,7 +39,7 @@ class Metric:
 METRICS = (
     Metric(
         "time",
-        "Time of value and gradient (less is better; dashed: a copy of as many bytes)",
+        "Time of a call (less is better; dashed: a copy of as many bytes)",
         lambda m: m.seconds if m.steps is None else None,
         seconds_text,
         yardstick=lambda m: None if m.traffic is None else m.traffic.bytes_moved / m.traffic.copy_bytes_per_second,

@@ -11,7 +11,8 @@ Column = tuple[str, Callable[[Measurement], str]]
 
 HOW_TO_READ = """\
 - time: of one call until its outputs are ready, median [lower, upper quartile] over the rounds. All providers of a case
-  take a turn in each round. Under `losses` a call is value and gradient together.
+  take a turn in each round. Under `losses` a call is value and gradient together; under `detection` it begins with
+  normalised, padded images, and inference ends with the boxes that suppression leaves.
 - ratio: the median over the rounds of the time over that of the first line; 2 means twice the time.
 - of copy speed: the bytes that nobody can avoid moving (inputs read, outputs written) in a second, over those that a
   copy moves in a second in the same run.

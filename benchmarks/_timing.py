@@ -19,12 +19,14 @@ MOST_CALLS = 1000
 class Effort:
     """How long to measure: ``rounds`` samples of each program, each of as many calls as fill ``sample_seconds``.
 
-    No round begins after ``most_seconds``, but ``FEWEST_ROUNDS`` are made in any case.
+    No round begins after ``most_seconds``, but ``FEWEST_ROUNDS`` are made in any case. ``warm_up``: begin each turn with
+    a sample that is thrown away.
     """
 
     rounds: int
     sample_seconds: float
     most_seconds: float
+    warm_up: bool = True
 
 
 QUICK = Effort(rounds=7, sample_seconds=0.02, most_seconds=4.0)
@@ -39,7 +41,7 @@ def interleaved_seconds(
 
     A call returns when its outputs are ready. In each round every program has one turn, in random order. A turn begins
     with a sample that is thrown away: it brings the program's own data near, and waits out the other framework's
-    threads, which go on spinning for a while.
+    threads, which go on spinning for a while; next to calls of seconds both are nothing.
     """
     sizes = {name: _calls_per_sample(call, effort, clock) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
@@ -50,7 +52,8 @@ def interleaved_seconds(
             if done >= FEWEST_ROUNDS and clock() - begin > effort.most_seconds:
                 break
             for name in order.sample(list(calls), len(calls)):
-                _seconds_per_call(calls[name], sizes[name], clock)
+                if effort.warm_up:
+                    _seconds_per_call(calls[name], sizes[name], clock)
                 samples[name].append(_seconds_per_call(calls[name], sizes[name], clock))
     return {name: np.array(taken) for name, taken in samples.items()}
 

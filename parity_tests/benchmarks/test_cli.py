@@ -106,10 +106,10 @@ def test_bad_out(tmp_path, capsys, below):
 
 @pytest.mark.parametrize("option", ["--suite", "--device"])
 def test_unknown_choice(capsys, option):
-    assert exit_status(option, "detection") == 2
+    assert exit_status(option, "unheard") == 2
     error = capsys.readouterr().err
     assert option in error
-    assert "detection" in error
+    assert "unheard" in error
     assert "Traceback" not in error
 
 

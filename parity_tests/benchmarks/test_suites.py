@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import linear, losses, programs, segmentation, updates
+from benchmarks import detection, linear, losses, programs, segmentation, updates
+from benchmarks._detector import Detector
 from benchmarks._device import choose_device
 from benchmarks._harness import measure
 from benchmarks._programs import Training
@@ -23,6 +24,8 @@ SETUPS = {
         kind: programs.ProgramSetup(Training(kind, batch=4, hidden=8, steps=3), torch_compile=False)
         for kind in programs.NAMES
     },
+    "detect": detection.DetectionSetup(Detector("inference", 64, 96, batch=2, depth=18)),
+    "train a detector": detection.DetectionSetup(Detector("train step", 64, 96, batch=2, depth=18)),
     "held": programs.HeldSetup(batch=4, hidden=8),
 }
 PEERS_IN_TORCH = ("torch", "PyTorch", "MONAI")
@@ -74,3 +77,15 @@ def test_bytes_moved_are_logits_labels_and_gradient():
 def test_quick_setups_compile_in_torch_twice_at_most():
     assert sum(setup.torch_compile for setup in losses.setups(quick=True)) <= 2
     assert all(setup.torch_compile for setup in losses.setups(quick=False))
+
+
+def test_detection_covers_sizes_batches_and_dtypes():
+    seen = {(d.task, d.height, d.width, d.batch, d.dtype) for d in (s.detector for s in detection.setups(quick=False))}
+    tasks, sizes = ("inference", "train step"), ((256, 256), (800, 1088))
+    assert seen == {
+        (t, *size, batch, dtype)
+        for t in tasks
+        for size in sizes
+        for batch in (1, 2)
+        for dtype in ("float32", "bfloat16")
+    }
