@@ -68,7 +68,7 @@ class Detector:
         return detection.pad_boxes(list(boxes), list(labels), ROWS)
 
     def inference_outputs(self, scores: list[np.ndarray]) -> Outputs:
-        """What is compared: the scores of each image, best first. (An overlap near the threshold may fall either way.)"""
+        """What is compared: the scores, best first. Rounding may swap near ones, and what belongs to them."""
         return {"scores": np.stack([np.pad(s, (0, 300 - len(s))) for s in scores])}
 
     def train_outputs(self, losses: dict[str, Any], weights: Weights) -> Outputs:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from ._case import Outputs, Program
 from ._detector import LEARNING_RATE, NUM_CLASSES, Detector
 from ._device import Device

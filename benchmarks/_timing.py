@@ -19,8 +19,8 @@ MOST_CALLS = 1000
 class Effort:
     """How long to measure: ``rounds`` samples of each program, each of as many calls as fill ``sample_seconds``.
 
-    No round begins after ``most_seconds``, but ``FEWEST_ROUNDS`` are made in any case. ``warm_up``: begin each turn with
-    a sample that is thrown away.
+    No round begins after ``most_seconds``, but ``FEWEST_ROUNDS`` are made in any case. ``warm_up`` says whether a turn
+    begins with a sample that is thrown away.
     """
 
     rounds: int

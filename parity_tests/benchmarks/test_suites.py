@@ -81,11 +81,5 @@ def test_quick_setups_compile_in_torch_twice_at_most():
 
 def test_detection_covers_sizes_batches_and_dtypes():
     seen = {(d.task, d.height, d.width, d.batch, d.dtype) for d in (s.detector for s in detection.setups(quick=False))}
-    tasks, sizes = ("inference", "train step"), ((256, 256), (800, 1088))
-    assert seen == {
-        (t, *size, batch, dtype)
-        for t in tasks
-        for size in sizes
-        for batch in (1, 2)
-        for dtype in ("float32", "bfloat16")
-    }
+    tasks, sizes, dtypes = ("inference", "train step"), ((256, 256), (800, 1088)), ("float32", "bfloat16")
+    assert seen == {(t, *size, batch, dtype) for t in tasks for size in sizes for batch in (1, 2) for dtype in dtypes}
