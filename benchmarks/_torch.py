@@ -33,6 +33,7 @@ def torch_program(
         outputs=outputs,
         peak_growth=resident_growth if on_cpu else _cuda_growth,
         compiles=compiles,
+        in_order=not on_cpu,
     )
 
 
@@ -54,6 +55,18 @@ def loss_program(
         return {name: to_numpy(tensor) for name, tensor in returned.items()}
 
     return torch_program(run, outputs, device, compiles=compiles)
+
+
+def hvp_program(loss: Loss, logits: np.ndarray, direction: np.ndarray, labels: np.ndarray, device: Device) -> Program:
+    """The product of the second derivative of ``loss(logits, labels)`` with a direction, by double backward."""
+    x = torch.tensor(logits, device=device.torch, requires_grad=True)
+    v, y = (torch.tensor(array, device=device.torch) for array in (direction, labels))
+
+    def run() -> Tensor:
+        (gradient,) = torch.autograd.grad(loss(x, y), x, create_graph=True)
+        return torch.autograd.grad(gradient, x, v)[0]
+
+    return torch_program(run, lambda hvp: {"hvp": to_numpy(hvp)}, device)
 
 
 def copy_program(num_bytes: int, device: Device) -> Program:
