@@ -45,8 +45,8 @@ def figures(folder: Path, root: Path = ROOT) -> str:
     report = (folder / REPORT).as_posix()
     parts = [
         BEGIN.format(folder.as_posix()),
-        f"Measured on {run.date[:10]}, {run.device}, {run.threads} CPU threads ({versions}). Times are those of value and "
-        f"gradient together. All of it, with errors, compile times and copies: [{report}]({report}).",
+        f"Measured on {run.date[:10]}, {run.device}, {run.threads} CPU threads ({versions}). Times are those of value "
+        f"and gradient together. All of it, with errors, compile times and copies: [{report}]({report}).",
         overview(rows),
     ]
     if behind := slower(rows):
