@@ -20,6 +20,7 @@ except ImportError:
     raise ImportError("PyTorch is not installed: pip install 'jaxfocal[torch]'") from None
 
 Loss = Callable[..., Tensor]
+MOST_VARIANTS = 250  # of one function, one a shape; PyTorch would run the ninth eagerly
 
 
 def torch_program(
@@ -83,10 +84,14 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
 
 @cache
 def warm_up_compiler(device: str) -> None:
-    """Start the toolchain with a trivial program, on an empty cache: compile times are then those of the losses."""
+    """Start the toolchain with a trivial program, on an empty cache: compile times are then those of the losses.
+
+    Whatever comes later is compiled, however many shapes a function has seen.
+    """
     folder = TemporaryDirectory(prefix="benchmarks-inductor-", ignore_cleanup_errors=True)
     atexit.register(folder.cleanup)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder.name
+    torch._dynamo.config.recompile_limit = MOST_VARIANTS
     x = torch.ones(8, device=device, requires_grad=True)
     torch.compile(lambda x: x.sin().sum())(x).backward()
 

@@ -35,7 +35,7 @@ class HeldSetup:
 
 def setups(quick: bool) -> list[Setup]:
     """The cases of the suite."""
-    return [HeldSetup(512, 1024)] if quick else [HeldSetup(512, 1024), HeldSetup(4096, 1024)]
+    return [HeldSetup(128, 256)] if quick else [HeldSetup(128, 256), HeldSetup(512, 1024)]
 
 
 def _torch_held(chain: Chain, device: Device, step: str) -> Program:
