@@ -1,5 +1,6 @@
 """Providers to rows: start each, ask for its memory, then time all of them interleaved."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ import numpy as np
 from ._case import Case, Outputs, Program, Provider
 from ._rows import Environment, Error, Measurement, Quartiles, Row, Status, Traffic
 from ._timing import Clock, Effort, interleaved_seconds, median_ratio
+
+NO_TIME_LEFT = "the time for a whole run was over"
 
 
 @dataclass(frozen=True)
@@ -32,25 +35,33 @@ def measure(
     environment: Environment,
     *,
     clock: Clock = time.perf_counter,
+    deadline: float = math.inf,
     on_stage: Callable[[str], None] = lambda stage: None,
 ) -> list[Row]:
-    """One row a provider, in the case's order; one that cannot be measured has a row that says why."""
-    reference = case.reference()
+    """One row a provider, in the case's order; one that cannot be measured has a row that says why.
+
+    No provider is started after ``deadline``.
+    """
+    on_stage("float64")
+    reference = case.reference() if clock() < deadline else {}
     entries: dict[str, _Started | _Absent] = {}
     for provider in case.providers:
-        on_stage(f"starting {provider.name}")
-        entries[provider.name] = _start(provider, reference, clock)
+        on_stage(provider.name)
+        in_time = clock() < deadline
+        entries[provider.name] = _start(provider, reference, clock) if in_time else _Absent("skipped", NO_TIME_LEFT)
     started = {name: entry for name, entry in entries.items() if isinstance(entry, _Started)}
-    copies = _start_copies(case.copies)
+    copies = _start_copies(case.copies) if started else {}
 
     on_stage("timing")
     programs = {name: entry.program for name, entry in started.items()} | copies
-    seconds = interleaved_seconds({name: program.call for name, program in programs.items()}, effort, clock)
+    seconds = interleaved_seconds(
+        {name: program.repeat for name, program in programs.items()}, case.effort or effort, clock
+    )
     copied = {name: seconds[name] for name in copies}
 
     def row(name: str, entry: _Started | _Absent) -> Row:
         if isinstance(entry, _Absent):
-            return Row(case.suite, case.name, name, entry.status, environment, reason=entry.reason)
+            return Row(case.suite, case.name, name, entry.status, environment, entry.reason, growth=case.growth)
         measurement = Measurement(
             seconds=Quartiles.of(seconds[name]),
             rounds=len(seconds[name]),
@@ -62,7 +73,7 @@ def measure(
             errors=entry.errors,
             traffic=_traffic(case.bytes_moved, seconds[name], copied),
         )
-        return Row(case.suite, case.name, name, "measured", environment, measurement=measurement)
+        return Row(case.suite, case.name, name, "measured", environment, None, measurement, case.growth)
 
     return [row(name, entry) for name, entry in entries.items()]
 

@@ -40,6 +40,7 @@ def jax_program(
         peak_growth=resident_growth if on_cpu else partial(jax_device_growth, device=device.jax),
         temp_bytes=temp_bytes,
         compiles=True,
+        in_order=not on_cpu,
     )
 
 
@@ -54,6 +55,16 @@ def loss_program(loss: Loss, operands: Mapping[str, np.ndarray], labels: np.ndar
 
     args = jax.device_put((labels, *operands.values()), device.jax)
     return jax_program(value_and_gradients, tuple(args), device)
+
+
+def hvp_program(loss: Loss, logits: np.ndarray, direction: np.ndarray, labels: np.ndarray, device: Device) -> Program:
+    """The product of the second derivative of ``loss(logits, labels)`` with a direction: the gradient's derivative."""
+
+    @jax.jit
+    def hvp(labels: jax.Array, x: jax.Array, v: jax.Array) -> dict[str, jax.Array]:
+        return {"hvp": jax.jvp(jax.grad(lambda x: loss(x, labels)), (x,), (v,))[1]}
+
+    return jax_program(hvp, tuple(jax.device_put((labels, logits, direction), device.jax)), device)
 
 
 def copy_program(num_bytes: int, device: Device) -> Program:

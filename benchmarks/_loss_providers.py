@@ -11,9 +11,10 @@ from . import _jax
 from ._case import Case, Outputs, Program, Provider
 from ._copies import copy_providers
 from ._device import Device
+from ._rows import Growth
 
 LossMaker = Callable[[], Callable]
-LEFT_OUT = "left out of this case by --quick: compiling would take most of its time"
+LEFT_OUT = "left out of this case: compiling would take most of the time of the run"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,14 @@ class Competitors:
         return _torch.loss_program(make_loss(), self.operands, self.labels, self.device, compiles=compiles)
 
     def case(
-        self, suite: str, name: str, providers: tuple[Provider, ...], reference: Callable[..., Outputs], **keywords: Any
+        self,
+        suite: str,
+        name: str,
+        providers: tuple[Provider, ...],
+        reference: Callable[..., Outputs],
+        *,
+        growth: Growth | None = None,
+        **keywords: Any,
     ) -> Case:
         """``reference(*operands, labels, **keywords)``. All of them must be read, and the gradients written."""
         bytes_moved = 2 * sum(x.nbytes for x in self.operands.values()) + self.labels.nbytes
@@ -55,6 +63,7 @@ class Competitors:
             reference=partial(reference, *self.operands.values(), self.labels, **keywords),
             bytes_moved=bytes_moved,
             copies=copy_providers(bytes_moved, self.device),
+            growth=growth,
         )
 
 

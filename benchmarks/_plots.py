@@ -8,11 +8,13 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ._rows import Measurement, Quartiles, Row
+from ._curves import OURS, curves, growth_figure
+from ._rows import Measurement, Quartiles, Row, is_ours
 from ._text import bytes_text, count_text, error_text, seconds_text
 
-OURS, PEER, YARDSTICK = "#1f5fbf", "#b8bcc4", "#c0392b"
+PEER, YARDSTICK = "#b8bcc4", "#c0392b"
 PANELS_ACROSS = 2
+DOTS_AN_INCH = 110
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Metric:
 METRICS = (
     Metric(
         "time",
-        "Time of value and gradient (less is better; dashed: a copy of as many bytes)",
+        "Time of a call (less is better; dashed: a copy of as many bytes)",
         lambda m: m.seconds if m.steps is None else None,
         seconds_text,
         yardstick=lambda m: None if m.traffic is None else m.traffic.bytes_moved / m.traffic.copy_bytes_per_second,
@@ -58,6 +60,12 @@ METRICS = (
         error_text,
         log=True,
     ),
+    Metric(
+        "scratch",
+        "Scratch of one step, or what autograd holds between two backwards (less is better)",
+        lambda m: m.temp_bytes if m.steps == 1 else None,
+        bytes_text,
+    ),
 )
 
 
@@ -66,16 +74,25 @@ def draw_all(rows: Sequence[Row], folder: Path) -> list[str]:
     names = []
     for suite in dict.fromkeys(row.suite for row in rows):
         for metric in METRICS:
-            values = [(row, value) for row in rows if row.suite == suite and (value := _value(row, metric)) is not None]
+            of_suite = [row for row in rows if row.suite == suite and row.growth is None]
+            values = [(row, value) for row in of_suite if (value := _value(row, metric)) is not None]
             if values:
                 names.append(file_name(suite, metric))
-                _figure(values, metric).savefig(folder / names[-1], dpi=150)
+                _figure(values, metric).savefig(folder / names[-1], dpi=DOTS_AN_INCH)
+        if of_curves := curves([row for row in rows if row.suite == suite]):
+            names.append(growth_file_name(suite))
+            growth_figure(of_curves).savefig(folder / names[-1], dpi=DOTS_AN_INCH)
     return names
 
 
 def file_name(suite: str, metric: Metric) -> str:
     """The name of the picture."""
     return f"{suite}_{metric.name}.png"
+
+
+def growth_file_name(suite: str) -> str:
+    """The name of the picture of a suite's curves."""
+    return f"{suite}_growth.png"
 
 
 def _value(row: Row, metric: Metric) -> Quartiles | None:
@@ -114,7 +131,7 @@ def _panel(axes: Axes, case: str, values: Sequence[tuple[Row, Quartiles]], metri
     else:
         axes.set_xlim(0, 1.2 * highest or 1)
     for line, (row, value) in enumerate(values):
-        color = OURS if row.provider.startswith("jaxfocal") else PEER
+        color = OURS if is_ours(row) else PEER
         if metric.log:
             axes.plot(value.median, line, "o", color=color)
         else:

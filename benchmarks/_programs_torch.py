@@ -23,7 +23,6 @@ def loop(training: Training, device: Device, *, compiles: bool) -> Program:
             nets[name].append(torch.nn.Tanh())
     if compiles:
         warm_up_compiler(device.torch)
-        torch._dynamo.config.recompile_limit = 64  # all nets are Sequential; from the ninth variant on it gives up
     step = STEPS[training.kind](
         {name: torch.compile(net, dynamic=False) if compiles else net for name, net in nets.items()}
     )

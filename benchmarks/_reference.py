@@ -4,17 +4,36 @@ import numpy as np
 
 from ._case import Outputs
 
+BLOCK = 2**20
+
 
 def sigmoid_focal_sum(logits: np.ndarray, labels: np.ndarray, gamma: float, alpha: float) -> Outputs:
-    """The sum over all elements; labels in [0, 1]."""
-    x, y = logits.astype(np.float64), labels.astype(np.float64)
-    e = np.exp(-np.abs(x))
-    p, q = np.where(x >= 0, 1, e) / (1 + e), np.where(x >= 0, e, 1) / (1 + e)
-    cross_entropy = np.maximum(x, 0) - x * y + np.log1p(e)
-    p_wrong = y * q + (1 - y) * p
-    scale = (y * alpha + (1 - y) * (1 - alpha)) * p_wrong**gamma
-    slope = gamma * (1 - 2 * y) * p * q / p_wrong * cross_entropy + (1 - y) * p - y * q
-    return {"value": np.sum(scale * cross_entropy), "gradient": scale * slope}
+    """The sum over all elements, some at a time; labels in [0, 1]."""
+    value, gradient = 0.0, np.empty(logits.size)
+    for start in range(0, logits.size, BLOCK):
+        some = slice(start, start + BLOCK)
+        x, y = logits.reshape(-1)[some].astype(np.float64), labels.reshape(-1)[some].astype(np.float64)
+        e = np.exp(-np.abs(x))
+        p, q = np.where(x >= 0, 1, e) / (1 + e), np.where(x >= 0, e, 1) / (1 + e)
+        cross_entropy = np.maximum(x, 0) - x * y + np.log1p(e)
+        p_wrong = y * q + (1 - y) * p
+        scale = (y * alpha + (1 - y) * (1 - alpha)) * p_wrong**gamma
+        slope = gamma * (1 - 2 * y) * p * q / p_wrong * cross_entropy + (1 - y) * p - y * q
+        value += np.sum(scale * cross_entropy)
+        gradient[some] = scale * slope
+    return {"value": np.float64(value), "gradient": gradient.reshape(logits.shape)}
+
+
+def sigmoid_focal_hvp(
+    logits: np.ndarray, labels: np.ndarray, direction: np.ndarray, gamma: float, alpha: float
+) -> Outputs:
+    """The second derivative of the sum, which is diagonal, times ``direction``; labels are 0 or 1."""
+    z = np.where(labels, 1, -1) * logits.astype(np.float64)
+    e = np.exp(-np.abs(z))
+    p, q = np.where(z >= 0, 1, e) / (1 + e), np.where(z >= 0, e, 1) / (1 + e)
+    cross_entropy = np.maximum(-z, 0) + np.log1p(e)
+    curvature = q**gamma * p * ((1 + 2 * gamma) * q + gamma * cross_entropy * (gamma * p - q))
+    return {"hvp": np.where(labels, alpha, 1 - alpha) * curvature * direction}
 
 
 def softmax_focal_mean(logits: np.ndarray, labels: np.ndarray, gamma: float) -> Outputs:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from ._errors import UsageError
-from ._plots import METRICS, draw_all, file_name
+from ._plots import METRICS, draw_all, file_name, growth_file_name
 from ._report import markdown
 from ._rows import Row, rows_to_json
 
@@ -33,7 +33,8 @@ def publish(rows: Sequence[Row], folder: Path, suites: Sequence[str]) -> None:
         plots = draw_all(rows, aside)
         (aside / REPORT).write_text(markdown(rows, plots), encoding="utf-8")
         (aside / ROWS).write_text(rows_to_json(rows), encoding="utf-8")
-        for old in (ROWS, REPORT, *(file_name(suite, metric) for suite, metric in product(suites, METRICS))):
+        pictures = [file_name(suite, metric) for suite, metric in product(suites, METRICS)]
+        for old in (ROWS, REPORT, *pictures, *(growth_file_name(suite) for suite in suites)):
             (folder / old).unlink(missing_ok=True)
         for name in (*plots, REPORT, ROWS):
             os.replace(aside / name, folder / name)

@@ -120,6 +120,21 @@ class Measurement:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """A point of a curve.
+
+    Attributes:
+      of: whose time grows.
+      against: what it grows with.
+      size: where this point is.
+    """
+
+    of: str
+    against: str
+    size: int
+
+
+@dataclass(frozen=True)
 class Row:
     """One provider in one case: measured, or the reason why not."""
 
@@ -130,11 +145,17 @@ class Row:
     environment: Environment
     reason: str | None = None
     measurement: Measurement | None = None
+    growth: Growth | None = None
 
 
 def measured(rows: Sequence[Row]) -> list[tuple[Row, Measurement]]:
     """The rows that have numbers, with their numbers."""
     return [(row, row.measurement) for row in rows if row.measurement is not None]
+
+
+def is_ours(row: Row) -> bool:
+    """Whether it is a way to compute with jaxfocal."""
+    return row.provider.startswith("jaxfocal")
 
 
 def rows_to_json(rows: Sequence[Row]) -> str:
@@ -147,8 +168,14 @@ def rows_from_json(text: str) -> list[Row]:
     return [_row(**fields) for fields in json.loads(text)]
 
 
-def _row(environment: dict[str, Any], measurement: dict[str, Any] | None, **fields: Any) -> Row:
+def _row(
+    environment: dict[str, Any],
+    measurement: dict[str, Any] | None,
+    growth: dict[str, Any] | None = None,
+    **fields: Any,
+) -> Row:
     return Row(
+        growth=None if growth is None else Growth(**growth),
         environment=Environment(**environment),
         measurement=None if measurement is None else _measurement(**measurement),
         **fields,

@@ -19,39 +19,46 @@ MOST_CALLS = 1000
 class Effort:
     """How long to measure: ``rounds`` samples of each program, each of as many calls as fill ``sample_seconds``.
 
-    No round begins after ``most_seconds``, but ``FEWEST_ROUNDS`` are made in any case.
+    No round begins after ``most_seconds``, but ``FEWEST_ROUNDS`` are made in any case. ``warm_up`` says whether a turn
+    begins with a sample that is thrown away.
     """
 
     rounds: int
     sample_seconds: float
     most_seconds: float
+    warm_up: bool = True
 
 
 QUICK = Effort(rounds=7, sample_seconds=0.02, most_seconds=4.0)
-FULL = Effort(rounds=25, sample_seconds=0.1, most_seconds=60.0)
+FULL = Effort(rounds=15, sample_seconds=0.05, most_seconds=8.0)
+ON_GPU = Effort(rounds=11, sample_seconds=0.02, most_seconds=2.0)
+LONG_SECONDS = 0.3  # a call as long as this is timed alone, without one before it
 FEWEST_ROUNDS = 3
 
 
 def interleaved_seconds(
-    calls: Mapping[str, Callable[[], Any]], effort: Effort, clock: Clock = time.perf_counter
+    repeats: Mapping[str, Callable[[int], Any]], effort: Effort, clock: Clock = time.perf_counter
 ) -> dict[str, np.ndarray]:
     """Seconds a call for each program, one sample a round: sample i of all programs was taken in round i.
 
-    A call returns when its outputs are ready. In each round every program has one turn, in random order. A turn begins
-    with a sample that is thrown away: it brings the program's own data near, and waits out the other framework's
-    threads, which go on spinning for a while.
+    Each of ``repeats`` makes as many calls as it is told and returns when their outputs are ready. In each round every
+    program has one turn, in random order. A turn begins with a sample that is thrown away: it brings the program's own
+    data near, and waits out the other framework's threads, which go on spinning for a while; next to calls of seconds
+    both are nothing.
     """
-    sizes = {name: _calls_per_sample(call, effort, clock) for name, call in calls.items()}
-    samples: dict[str, list[float]] = {name: [] for name in calls}
+    plans = {name: _plan(repeat, effort, clock) for name, repeat in repeats.items()}
+    samples: dict[str, list[float]] = {name: [] for name in repeats}
     order = random.Random(0)
     begin = clock()
     with _no_garbage_collection():
         for done in range(effort.rounds):
             if done >= FEWEST_ROUNDS and clock() - begin > effort.most_seconds:
                 break
-            for name in order.sample(list(calls), len(calls)):
-                _seconds_per_call(calls[name], sizes[name], clock)
-                samples[name].append(_seconds_per_call(calls[name], sizes[name], clock))
+            for name in order.sample(list(repeats), len(repeats)):
+                number, warm_up = plans[name]
+                if warm_up:
+                    _seconds_per_call(repeats[name], number, clock)
+                samples[name].append(_seconds_per_call(repeats[name], number, clock))
     return {name: np.array(taken) for name, taken in samples.items()}
 
 
@@ -60,18 +67,19 @@ def median_ratio(seconds: np.ndarray, other_seconds: np.ndarray) -> float:
     return float(np.median(seconds / other_seconds))
 
 
-def _calls_per_sample(call: Callable[[], Any], effort: Effort, clock: Clock) -> int:
-    call()
-    seconds = _seconds_per_call(call, 1, clock)
+def _plan(repeat: Callable[[int], Any], effort: Effort, clock: Clock) -> tuple[int, bool]:
+    """How many calls a sample has, and whether a turn begins with one that is thrown away."""
+    seconds = _seconds_per_call(repeat, 1, clock)
+    if seconds < LONG_SECONDS:
+        seconds = _seconds_per_call(repeat, 1, clock)
     if seconds * MOST_CALLS <= effort.sample_seconds:
-        return MOST_CALLS
-    return max(1, math.ceil(effort.sample_seconds / seconds))
+        return MOST_CALLS, effort.warm_up
+    return max(1, math.ceil(effort.sample_seconds / seconds)), effort.warm_up and seconds < LONG_SECONDS
 
 
-def _seconds_per_call(call: Callable[[], Any], number: int, clock: Clock) -> float:
+def _seconds_per_call(repeat: Callable[[int], Any], number: int, clock: Clock) -> float:
     start = clock()
-    for _ in range(number):
-        call()
+    repeat(number)
     return (clock() - start) / number
 
 

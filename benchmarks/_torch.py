@@ -20,6 +20,7 @@ except ImportError:
     raise ImportError("PyTorch is not installed: pip install 'jaxfocal[torch]'") from None
 
 Loss = Callable[..., Tensor]
+MOST_VARIANTS = 250  # of one function, one a shape; PyTorch would run the ninth eagerly
 
 
 def torch_program(
@@ -33,6 +34,7 @@ def torch_program(
         outputs=outputs,
         peak_growth=resident_growth if on_cpu else _cuda_growth,
         compiles=compiles,
+        in_order=not on_cpu,
     )
 
 
@@ -56,6 +58,18 @@ def loss_program(
     return torch_program(run, outputs, device, compiles=compiles)
 
 
+def hvp_program(loss: Loss, logits: np.ndarray, direction: np.ndarray, labels: np.ndarray, device: Device) -> Program:
+    """The product of the second derivative of ``loss(logits, labels)`` with a direction, by double backward."""
+    x = torch.tensor(logits, device=device.torch, requires_grad=True)
+    v, y = (torch.tensor(array, device=device.torch) for array in (direction, labels))
+
+    def run() -> Tensor:
+        (gradient,) = torch.autograd.grad(loss(x, y), x, create_graph=True)
+        return torch.autograd.grad(gradient, x, v)[0]
+
+    return torch_program(run, lambda hvp: {"hvp": to_numpy(hvp)}, device)
+
+
 def copy_program(num_bytes: int, device: Device) -> Program:
     """A copy of ``num_bytes`` into memory that is there already."""
     source = torch.zeros(num_bytes // 4, device=device.torch)
@@ -70,10 +84,14 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
 
 @cache
 def warm_up_compiler(device: str) -> None:
-    """Start the toolchain with a trivial program, on an empty cache: compile times are then those of the losses."""
+    """Start the toolchain with a trivial program, on an empty cache: compile times are then those of the losses.
+
+    Whatever comes later is compiled, however many shapes a function has seen.
+    """
     folder = TemporaryDirectory(prefix="benchmarks-inductor-", ignore_cleanup_errors=True)
     atexit.register(folder.cleanup)
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder.name
+    torch._dynamo.config.recompile_limit = MOST_VARIANTS
     x = torch.ones(8, device=device, requires_grad=True)
     torch.compile(lambda x: x.sin().sum())(x).backward()
 

@@ -40,7 +40,7 @@ class LinearSetup:
         make = Competitors(*self.data(), device)
         providers = (
             make.in_jax("jaxfocal", partial(jaxfocal.linear_softmax_focal_loss, gamma=GAMMA, reduction="mean")),
-            make.in_jax("jaxfocal, logits held", _held),
+            make.in_jax("JAX, logits held", _held),
             make.in_torch("PyTorch, logits held", _held_in_torch),
             make.under_torch_compile(COMPILED, _held_in_torch, self.torch_compile),
         )

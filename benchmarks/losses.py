@@ -1,4 +1,4 @@
-"""Suite ``losses``: value and gradient together of the focal losses."""
+"""Suite ``losses``: the sigmoid focal loss, value and gradient together, and its second derivative."""
 
 import math
 from collections.abc import Callable
@@ -12,10 +12,12 @@ import optax
 
 import jaxfocal
 
-from ._case import Case, Setup
+from . import _jax
+from ._case import Case, Program, Provider, Setup
+from ._copies import copy_providers
 from ._device import Device
-from ._loss_providers import Competitors, from_torchref
-from ._reference import sigmoid_focal_sum, softmax_focal_mean
+from ._loss_providers import Competitors, LossMaker, from_torchref
+from ._reference import sigmoid_focal_hvp, sigmoid_focal_sum
 
 SUITE = "losses"
 COMPILED = "torchref, torch.compile"
@@ -50,66 +52,79 @@ class SigmoidSetup:
 
     def case(self, device: Device) -> Case:
         logits, labels = self.data()
-        curve = {"gamma": self.gamma, "alpha": ALPHA}
-        in_torchref = from_torchref("sigmoid_focal_loss", reduction="sum", **curve)
-
-        def optax_loss(x: Any, y: Any) -> Any:
-            return jnp.sum(optax.losses.sigmoid_focal_loss(x, y, **curve))
-
-        def in_torchvision() -> Callable:
-            from torchvision.ops import sigmoid_focal_loss
-
-            return lambda x, y: sigmoid_focal_loss(x, y.to(x.dtype), reduction="sum", **curve)
-
-        make = Competitors({"gradient": logits}, labels, device)
-        providers = (
-            make.in_jax("jaxfocal", partial(jaxfocal.sigmoid_focal_loss, reduction="sum", **curve)),
-            make.in_jax("optax", optax_loss),
-            make.in_torch("torchvision", in_torchvision),
-            make.in_torch("torchref", in_torchref),
-            make.under_torch_compile(COMPILED, in_torchref, self.torch_compile),
-        )
         images, anchors, classes = logits.shape
         name = f"sigmoid focal, {images} x {anchors} anchors x {classes} classes, {labels.dtype} labels"
-        return make.case(SUITE, name, providers, sigmoid_focal_sum, **curve)
+        loss = SigmoidFocal(self.gamma)
+        make = Competitors({"gradient": logits}, labels, device)
+        providers = (
+            make.in_jax("jaxfocal", loss.jaxfocal),
+            make.in_jax("optax", loss.optax),
+            make.in_torch("torchvision", loss.torchvision),
+            make.in_torch("torchref", loss.torchref),
+            make.under_torch_compile(COMPILED, loss.torchref, self.torch_compile),
+        )
+        return make.case(SUITE, name, providers, sigmoid_focal_sum, **loss.curve)
 
 
 @dataclass(frozen=True)
-class SoftmaxSetup:
-    """Mean focal loss of integer labels; with ``gamma=0`` it is cross-entropy, and both frameworks have their own."""
+class CurvatureSetup:
+    """The second derivative of the summed loss times a vector; torch.compile has no double backward."""
 
-    rows: int
-    classes: int
-    gamma: float = 2.0
-    torch_compile: bool = True
-
-    def data(self) -> tuple[np.ndarray, np.ndarray]:
-        """Logits among which that of the label stands out, as in training that is under way."""
-        rng = np.random.default_rng(0)
-        logits = rng.normal(0, 2.0, (self.rows, self.classes)).astype(np.float32)
-        labels = rng.integers(0, self.classes, self.rows, dtype=np.int32)
-        logits[np.arange(self.rows), labels] += np.float32(4.0)
-        return logits, labels
+    elements: int
 
     def case(self, device: Device) -> Case:
-        logits, labels = self.data()
-        make = Competitors({"gradient": logits}, labels, device)
-        in_torchref = from_torchref("softmax_focal_loss", gamma=self.gamma, reduction="mean")
-        providers = (
-            make.in_jax("jaxfocal", partial(jaxfocal.softmax_focal_loss, gamma=self.gamma, reduction="mean")),
-            *(
-                (
-                    make.in_jax("optax cross-entropy", _optax_cross_entropy),
-                    make.in_torch("torch cross_entropy", _torch_cross_entropy),
-                )
-                if self.gamma == 0
-                else ()
+        rng = np.random.default_rng(0)
+        logits, direction = rng.normal(0, 3.0, (2, self.elements)).astype(np.float32)
+        labels = rng.integers(0, 2, self.elements, dtype=np.uint8)
+        loss = SigmoidFocal()
+        bytes_moved = logits.nbytes + direction.nbytes + labels.nbytes + logits.nbytes
+
+        def in_jax(of: Callable) -> Callable[[], Program]:
+            return partial(_jax.hvp_program, of, logits, direction, labels, device)
+
+        def in_torch(make_loss: LossMaker) -> Program:
+            from . import _torch
+
+            return _torch.hvp_program(make_loss(), logits, direction, labels, device)
+
+        return Case(
+            suite=SUITE,
+            name=f"second derivative of sigmoid focal, {self.elements} elements",
+            providers=(
+                Provider("jaxfocal", in_jax(loss.jaxfocal)),
+                Provider("optax", in_jax(loss.optax)),
+                Provider("torchvision", partial(in_torch, loss.torchvision)),
+                Provider("torchref", partial(in_torch, loss.torchref)),
             ),
-            make.in_torch("torchref", in_torchref),
-            make.under_torch_compile(COMPILED, in_torchref, self.torch_compile),
+            reference=partial(sigmoid_focal_hvp, logits, labels, direction, **loss.curve),
+            bytes_moved=bytes_moved,
+            copies=copy_providers(bytes_moved, device),
         )
-        name = f"softmax focal, {self.rows} rows x {self.classes} classes, gamma={self.gamma:g}"
-        return make.case(SUITE, name, providers, softmax_focal_mean, gamma=self.gamma)
+
+
+@dataclass(frozen=True)
+class SigmoidFocal:
+    """The summed loss under the names of all who have it."""
+
+    gamma: float = 2.0
+
+    @property
+    def curve(self) -> dict[str, float]:
+        return {"gamma": self.gamma, "alpha": ALPHA}
+
+    def jaxfocal(self, x: Any, y: Any) -> Any:
+        return jaxfocal.sigmoid_focal_loss(x, y, reduction="sum", **self.curve)
+
+    def optax(self, x: Any, y: Any) -> Any:
+        return jnp.sum(optax.losses.sigmoid_focal_loss(x, y, **self.curve))
+
+    def torchvision(self) -> Callable:
+        from torchvision.ops import sigmoid_focal_loss
+
+        return lambda x, y: sigmoid_focal_loss(x, y.to(x.dtype), reduction="sum", **self.curve)
+
+    def torchref(self) -> Callable:
+        return from_torchref("sigmoid_focal_loss", reduction="sum", **self.curve)()
 
 
 def setups(quick: bool) -> list[Setup]:
@@ -118,21 +133,10 @@ def setups(quick: bool) -> list[Setup]:
         return [
             SigmoidSetup(256, "uint8"),
             SigmoidSetup(256, "float32", torch_compile=False),
-            SoftmaxSetup(1024, 1000),
-            SoftmaxSetup(1024, 1000, gamma=0.0, torch_compile=False),
+            CurvatureSetup(1_000_000),
         ]
     return [
+        CurvatureSetup(1_000_000),
         SigmoidSetup(800, "uint8", images=2),
         SigmoidSetup(800, "float32", images=2, gamma=1.5),
-        *(SoftmaxSetup(*shape, gamma=g) for shape in ((200_000, 21), (8192, 1000), (1024, 50_257)) for g in (2.0, 0.0)),
     ]
-
-
-def _optax_cross_entropy(x: Any, y: Any) -> Any:
-    return jnp.mean(optax.losses.softmax_cross_entropy_with_integer_labels(x, y))
-
-
-def _torch_cross_entropy() -> Callable:
-    from torch.nn.functional import cross_entropy
-
-    return lambda x, y: cross_entropy(x, y.long())

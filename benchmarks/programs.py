@@ -1,6 +1,6 @@
-"""Suite ``programs``: training programs of several models, and the memory between the backwards of two of them."""
+"""Suite ``programs``: training programs of several models."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,8 +13,6 @@ from ._device import Device
 from ._jax import jax_program
 from ._loss_providers import LEFT_OUT
 from ._programs import Training
-from ._two_mlps import TwoMLPs
-from .updates import jitted_loop as two_mlps_loop
 
 SUITE = "programs"
 COMPILED = "PyTorch, torch.compile"
@@ -45,7 +43,7 @@ class ProgramSetup:
                 Provider(
                     COMPILED,
                     partial(_torch_loop, training, device, compiles=True),
-                    skip=None if self.torch_compile else LEFT_OUT,
+                    skip=None if self.torch_compile and device.jax.platform == "cpu" else LEFT_OUT,
                 ),
             ),
             reference=training.float64_outputs,
@@ -53,42 +51,18 @@ class ProgramSetup:
         )
 
 
-@dataclass(frozen=True)
-class HeldSetup:
-    """The scratch memory of one step of two MLPs; PyTorch's is what autograd holds between the two backwards."""
-
-    batch: int
-    hidden: int
-
-    def case(self, device: Device) -> Case:
-        models = TwoMLPs(self.batch, self.hidden, steps=1)
-        return Case(
-            suite=SUITE,
-            name=f"scratch, or held between the backwards: two MLPs, hidden width {self.hidden}, batch {self.batch}",
-            providers=(
-                Provider("jaxfocal, jitted loop", partial(two_mlps_loop, models, device)),
-                Provider("PyTorch, retain_graph", partial(_torch_held, models, device, "retain_step")),
-                Provider("PyTorch, detach", partial(_torch_held, models, device, "detach_step")),
-            ),
-            reference=models.float64_outputs,
-            steps=1,
-        )
-
-
 def setups(quick: bool) -> list[Setup]:
     """The cases of the suite."""
     if quick:
-        return [
-            *(ProgramSetup(Training(kind, batch=64, hidden=128, steps=20), torch_compile=False) for kind in NAMES),
-            HeldSetup(batch=512, hidden=1024),
-        ]
+        return [ProgramSetup(Training(kind, batch=64, hidden=128, steps=20), torch_compile=False) for kind in NAMES]
     return [
-        *(ProgramSetup(Training(kind, batch, hidden, steps=100)) for kind in NAMES for batch, hidden in SIZES),
-        HeldSetup(batch=512, hidden=1024),
+        ProgramSetup(Training(kind, batch, hidden, steps), torch_compile=hidden == SIZES[0][1])
+        for kind in NAMES
+        for batch, hidden, steps in SIZES
     ]
 
 
-SIZES = ((64, 128), (256, 512))
+SIZES = ((64, 128, 100), (256, 512, 20))  # batch, hidden width, steps
 
 
 def _jitted_loop(training: Training, device: Device) -> Program:
@@ -124,10 +98,3 @@ def _torch_loop(training: Training, device: Device, *, compiles: bool) -> Progra
     from ._programs_torch import loop
 
     return loop(training, device, compiles=compiles)
-
-
-def _torch_held(models: TwoMLPs, device: Device, step: str) -> Program:
-    from ._two_mlps_torch import eager_loop, held_between_backwards
-
-    program = eager_loop(models, device, step=step)
-    return replace(program, temp_bytes=partial(held_between_backwards, models, device, step))

@@ -13,7 +13,7 @@ from ..losses import sigmoid_focal_loss
 from .boxes import ciou_loss, diou_loss, giou_loss, well_formed
 from .coder import decode_boxes, encode_boxes
 from .matcher import IGNORED, match_anchors
-from .retinanet import RetinaNetOutputs
+from .retinanet import RetinaNetOutputs, check_box_loss
 
 OVERLAP_LOSSES = {"giou": giou_loss, "diou": diou_loss, "ciou": ciou_loss}
 Losses = dict[str, Float[Array, ""]]
@@ -149,8 +149,7 @@ def _check(outputs: RetinaNetOutputs, anchors: Array, boxes: Array, labels: Arra
         raise ValueError(f"labels must be integers of shape {boxes.shape[:2]}, got {labels.dtype} {labels.shape}")
     if valid.shape != boxes.shape[:2] or valid.dtype != jnp.bool_:
         raise ValueError(f"valid must be bool of shape {boxes.shape[:2]}, got {valid.dtype} {valid.shape}")
-    if box_loss not in ("l1", "smooth_l1", *OVERLAP_LOSSES):
-        raise ValueError(f"box_loss must be l1, smooth_l1, giou, diou or ciou, got {box_loss!r}")
+    check_box_loss(box_loss)
     if any(isinstance(array, jax.core.Tracer) for array in (boxes, labels, valid)):
         return
     known_boxes, known_labels = np.asarray(boxes), np.asarray(labels)

@@ -71,8 +71,7 @@ class RetinaNet(nnx.Module):
         generator = AnchorGenerator() if anchors is None else anchors
         if len(generator.sizes) != len(STRIDES):
             raise ValueError(f"anchors must have {len(STRIDES)} levels, those of P3 to P7, got {len(generator.sizes)}")
-        if box_loss not in BOX_LOSSES:
-            raise ValueError(f"box_loss must be one of {', '.join(BOX_LOSSES)}, got {box_loss!r}")
+        check_box_loss(box_loss)
         self.backbone = backbone
         self.head = RetinaNetHead(
             backbone.fpn.extra_blocks.p7.out_features,
@@ -117,6 +116,12 @@ class RetinaNet(nnx.Module):
     def anchors(self, height: int, width: int, dtype: DTypeLike = jnp.float32) -> Float[Array, "a 4"]:
         """The anchors of padded images of this size, in the order of the outputs."""
         return self.generator((height, width), self.feature_sizes(height, width), dtype)
+
+
+def check_box_loss(name: str) -> None:
+    """ValueError unless there is a box loss of this name."""
+    if name not in BOX_LOSSES:
+        raise ValueError(f"box_loss must be one of {', '.join(BOX_LOSSES)}, got {name!r}")
 
 
 def retinanet_resnet50_fpn(num_classes: int = 91, *, rngs: nnx.Rngs, **options: Any) -> RetinaNet:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import benchmarks
+from benchmarks import _timing
 from benchmarks._case import Case, Program, Provider
 from benchmarks._rows import Environment
 
@@ -28,6 +29,12 @@ class FakeClock:
 @pytest.fixture
 def clock() -> FakeClock:
     return FakeClock()
+
+
+@pytest.fixture(autouse=True)
+def _no_call_is_long(monkeypatch):
+    """On the fake clock calls take seconds, and are measured as those of milliseconds are."""
+    monkeypatch.setattr(_timing, "LONG_SECONDS", np.inf)
 
 
 @pytest.fixture
@@ -90,6 +97,6 @@ def without_torch(monkeypatch):
     monkeypatch.setattr(sys, "meta_path", [_Hidden(), *sys.meta_path])
     for name in ("torch", "torchvision", "torchref", "torchref.losses", "torchref.two_model"):
         monkeypatch.delitem(sys.modules, name, raising=False)
-    for name in ("_torch", "_two_mlps_torch"):
+    for name in ("_torch", "_chain_torch"):
         monkeypatch.delitem(sys.modules, f"benchmarks.{name}", raising=False)
         monkeypatch.delattr(benchmarks, name, raising=False)

@@ -3,15 +3,17 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
 import pytest
 
-from benchmarks import _cli, losses
+from benchmarks import _cli, softmax
 from benchmarks._case import Provider
-from benchmarks._device import choose_device
+from benchmarks._device import Device, choose_device, set_same_conditions
 from benchmarks._errors import UsageError
+from benchmarks._harness import NO_TIME_LEFT
 from benchmarks._rows import rows_from_json
 from benchmarks._timing import Effort
 
@@ -19,7 +21,7 @@ WITHOUT_GPU = {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
 
 
 def exit_status(*args):
-    """Of the command run in this process, whether it returns it or tyro exits with it."""
+    """Of the command run in this process, whether it returns it or argparse exits with it."""
     try:
         return _cli.main(args)
     except SystemExit as error:
@@ -47,13 +49,13 @@ def run_on(monkeypatch):
 
 @pytest.mark.usefixtures("without_torch")
 def test_a_tiny_run(run_on, tmp_path, capsys):
-    run_on(losses.SoftmaxSetup(8, 5, torch_compile=False))
+    run_on(softmax.SoftmaxSetup(8, 5, torch_compile=False))
     assert exit_status("--quick", "--out", str(tmp_path / "new")) == 0
     rows = rows_from_json((tmp_path / "new" / "rows.json").read_text())
     assert [(row.provider, row.status) for row in rows] == [
         ("jaxfocal", "measured"),
         ("torchref", "missing"),
-        (losses.COMPILED, "skipped"),
+        (softmax.COMPILED, "skipped"),
     ]
     report = (tmp_path / "new" / "report.md").read_text()
     printed = capsys.readouterr().out
@@ -106,11 +108,92 @@ def test_bad_out(tmp_path, capsys, below):
 
 @pytest.mark.parametrize("option", ["--suite", "--device"])
 def test_unknown_choice(capsys, option):
-    assert exit_status(option, "detection") == 2
+    assert exit_status(option, "unheard") == 2
     error = capsys.readouterr().err
     assert option in error
-    assert "detection" in error
+    assert "unheard" in error
     assert "Traceback" not in error
+
+
+def test_several_suites(monkeypatch, tmp_path, fake_case, fake_program):
+    """In the order in which they are named."""
+    cases = {
+        suite: FakeSetup(replace(fake_case(Provider("jaxfocal", lambda: fake_program([0.001]))), suite=suite))
+        for suite in ("losses", "linear", "updates")
+    }
+    suites = {suite: lambda quick, setup=setup: [setup] for suite, setup in cases.items()}
+    monkeypatch.setattr(_cli, "SUITES", suites)
+    monkeypatch.setattr(_cli, "set_same_conditions", lambda: None)
+    assert exit_status("--suite", "updates", "losses", "--quick", "--out", str(tmp_path)) == 0
+    rows = rows_from_json((tmp_path / "rows.json").read_text())
+    assert [row.suite for row in rows] == ["updates", "losses"]
+
+
+class FakeGPU:
+    """What JAX says of one."""
+
+    platform, device_kind = "gpu", "abacus with beads of light"
+
+
+def on_a_gpu(clock, fake_case, fake_program, seconds_a_call):
+    """The rows of three cases on a GPU on which a call takes so long."""
+    setups = [
+        FakeSetup(fake_case(Provider("jaxfocal", lambda: fake_program([seconds_a_call], in_order=True)), name=str(i)))
+        for i in range(3)
+    ]
+    return _cli.measure_all(setups, Device(FakeGPU(), "cuda"), quick=False, begin=clock(), clock=clock)
+
+
+def test_what_does_not_start_in_time_on_a_gpu_is_listed(clock, fake_case, fake_program):
+    clock.take(50.0)
+    rows = on_a_gpu(clock, fake_case, fake_program, _cli.GPU_SECONDS / 12)
+    assert [(row.case, row.status, row.reason) for row in rows] == [
+        ("0", "measured", None),
+        ("1", "measured", None),
+        ("2", "skipped", NO_TIME_LEFT),
+    ]
+    assert {row.environment.device for row in rows} == {"gpu: abacus with beads of light"}
+
+
+def test_a_gpu_in_time(clock, fake_case, fake_program):
+    rows = on_a_gpu(clock, fake_case, fake_program, 0.001)
+    assert [row.status for row in rows] == ["measured"] * 3
+
+
+def test_the_same_conditions_in_both_frameworks(monkeypatch):
+    """Full float32 products; PyTorch is a recorder here, since what it is set to would outlive the test."""
+    told = {}
+    torch = SimpleNamespace(
+        set_float32_matmul_precision=lambda precision: told.update(torch=precision),
+        backends=SimpleNamespace(
+            cudnn=SimpleNamespace(allow_tf32=True), cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=True))
+        ),
+        set_num_threads=lambda number: told.update(threads=number),
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setattr(jax.config, "update", lambda name, value: told.update({name: value}))
+    set_same_conditions()
+    assert told["torch"] == told["jax_default_matmul_precision"] == "highest"
+    assert not torch.backends.cudnn.allow_tf32
+
+
+def test_packages_that_the_command_does_without():
+    """In a process of its own, in which they cannot be imported."""
+    program = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Hidden(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"tyro", "sklearn", "monai", "kornia", "timm", "equinox"}:
+            raise ModuleNotFoundError(f"No module named {name!r}")
+
+sys.meta_path.insert(0, Hidden())
+import benchmarks._cli as cli
+cli._parser().parse_args(["--quick"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_interrupted(monkeypatch, tmp_path, capsys):

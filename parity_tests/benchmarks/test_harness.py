@@ -1,11 +1,13 @@
 """Rows say what the numbers say, and a provider that cannot be measured has a row."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from benchmarks._case import Provider
-from benchmarks._harness import measure
-from benchmarks._rows import Error, Quartiles
+from benchmarks._case import Program, Provider
+from benchmarks._harness import NO_TIME_LEFT, measure
+from benchmarks._rows import Error, Growth, Quartiles
 from benchmarks._timing import Effort
 
 EFFORT = Effort(rounds=3, sample_seconds=0.0, most_seconds=np.inf)
@@ -112,3 +114,34 @@ def test_who_cannot_be_measured_is_listed_in_place(clock, environment, fake_prog
 def test_nobody_can_be_measured(clock, environment, fake_case):
     rows = measure(fake_case(Provider("left out", lambda: None, skip="no time")), EFFORT, environment, clock=clock)
     assert [row.status for row in rows] == ["skipped"]
+
+
+def test_calls_of_a_device_in_order_are_waited_for_once():
+    log = []
+    program = Program(lambda: log.append("run"), lambda returned: log.append("wait"), lambda r: {}, lambda call: None)
+    program.repeat(2)
+    assert log == ["run", "wait", "run", "wait"]
+    log.clear()
+    replace(program, in_order=True).repeat(3)
+    assert log == ["run", "run", "run", "wait"]
+
+
+def test_nothing_is_started_after_the_deadline(clock, environment, fake_program, fake_case):
+    """Not even the float64 computation, when it is over before the case begins."""
+    case = fake_case(
+        Provider("in time", lambda: fake_program([1.0])),
+        Provider("late", lambda: 1 / 0),
+    )
+    rows = measure(case, EFFORT, environment, clock=clock, deadline=0.5)
+    assert [(row.provider, row.status, row.reason) for row in rows] == [
+        ("in time", "measured", None),
+        ("late", "skipped", NO_TIME_LEFT),
+    ]
+    rows = measure(replace(case, reference=lambda: 1 / 0), EFFORT, environment, clock=clock, deadline=0.5)
+    assert {(row.status, row.reason) for row in rows} == {("skipped", NO_TIME_LEFT)}
+
+
+def test_the_curve_that_a_case_is_of_goes_into_its_rows(clock, environment, fake_program, fake_case):
+    point = Growth("loss", "elements", 10)
+    case = fake_case(Provider("ours", lambda: fake_program([1.0])), Provider("left out", dict, "no time"), growth=point)
+    assert [row.growth for row in measure(case, EFFORT, environment, clock=clock)] == [point, point]

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from benchmarks._reference import dice_mean, linear_softmax_focal_mean, sigmoid_focal_sum, softmax_focal_mean
+from benchmarks import _reference
+from benchmarks._reference import (
+    dice_mean,
+    linear_softmax_focal_mean,
+    sigmoid_focal_hvp,
+    sigmoid_focal_sum,
+    softmax_focal_mean,
+)
 
 STEP = 1e-5
 
@@ -30,6 +37,29 @@ def test_sigmoid(labels, gamma):
     np.testing.assert_allclose(outputs["value"], np.sum(weight * (1 - p_t) ** gamma * cross_entropy), rtol=1e-14)
     slopes = differences(lambda x: sigmoid_focal_sum(x, labels, gamma, alpha)["value"], logits)
     np.testing.assert_allclose(outputs["gradient"], slopes, atol=1e-9)
+
+
+def test_sigmoid_in_blocks(monkeypatch):
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(5, 3)), rng.integers(0, 2, (5, 3))
+    whole = sigmoid_focal_sum(logits, labels, 2.0, 0.25)
+    monkeypatch.setattr(_reference, "BLOCK", 4)
+    blocks = sigmoid_focal_sum(logits, labels, 2.0, 0.25)
+    np.testing.assert_allclose(blocks["value"], whole["value"], rtol=1e-14)
+    np.testing.assert_array_equal(blocks["gradient"], whole["gradient"])
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])
+def test_sigmoid_second_derivative(gamma):
+    logits, labels, alpha = np.array([-3.1, -1.3, 0.4, 2.1]), np.array([1, 0, 1, 0]), 0.25
+    direction = np.array([1.0, -2.0, 3.0, 0.5])
+
+    def slope(x):
+        return sigmoid_focal_sum(x, labels, gamma, alpha)["gradient"]
+
+    expected = (slope(logits + STEP) - slope(logits - STEP)) / (2 * STEP) * direction
+    outputs = sigmoid_focal_hvp(logits, labels, direction, gamma, alpha)
+    np.testing.assert_allclose(outputs["hvp"], expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])

@@ -1,17 +1,19 @@
 """rows.json, report.md and the pictures: from rows alone, all or nothing."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from benchmarks import _results
 from benchmarks._case import Provider
+from benchmarks._curves import curves
 from benchmarks._errors import UsageError
 from benchmarks._harness import measure
-from benchmarks._report import absences, markdown
+from benchmarks._report import absences, markdown, overview, slower
 from benchmarks._results import check_writable, publish
-from benchmarks._rows import rows_from_json, rows_to_json
+from benchmarks._rows import Growth, rows_from_json, rows_to_json
 from benchmarks._timing import Effort
 
 PNG_HEADER = b"\x89PNG"
@@ -33,6 +35,8 @@ def rows(clock, environment, fake_program, fake_case):
 
     copies = (Provider("JAX copy", lambda: fake_program([0.001])),)
     cases = case("bound by memory", bytes_moved=4_000_000, copies=copies), case("of steps", steps=10)
+    points = [case(f"{size} elements", growth=Growth("loss", "elements", size)) for size in (1000, 100)]
+    cases = (*cases, *points)
     effort = Effort(rounds=3, sample_seconds=0.0, most_seconds=np.inf)
     return [row for each in cases for row in measure(each, effort, environment, clock=clock)]
 
@@ -53,10 +57,33 @@ def test_report_is_made_from_rows_alone(rows):
     assert any(line.startswith("| slow \\| peer | 5 ms [5 ms, 5 ms] | 2.5 | 20% | - | - | 1 kB |") for line in lines)
     assert any(line.startswith("| jaxfocal | 5,000 [5,000, 5,000] | 1 | 0 µs | 64 B | 1 kB |") for line in lines)
     assert "4 MB to move. The fastest copy of as many bytes (JAX copy) ran at 4 GB a second." in lines
-    assert "| torchref | missing | PyTorch is not installed | 2 |" in lines
-    assert report.count("not finite") == 6
+    assert "| torchref | missing | PyTorch is not installed | 4 |" in lines
+    assert report.count("not finite") == 4 * 3
     for fact in ("abacus", "torch not installed", "2026-01-01", "highest", "2 CPU threads"):
         assert fact in report
+
+
+def test_overview(rows):
+    lines = overview(rows).splitlines()
+    assert lines[2:] == [
+        "| bound by memory | 2 ms | slow \\| peer 2.5 | 1 kB | slow \\| peer 1 |",
+        "| of steps | 5,000 steps/s | slow \\| peer 2.5 | - | - |",
+    ]
+
+
+def test_where_a_peer_is_faster(rows):
+    assert slower(rows) == []
+    ours = replace(rows[1], provider="jaxfocal")
+    peer = replace(rows[0], provider="peer", measurement=replace(rows[0].measurement, time_over={"jaxfocal": 0.4}))
+    assert slower([ours, peer]) == ["bound by memory: peer 0.4"]
+
+
+def test_curves_are_sorted_and_say_the_ratio(rows):
+    (curve,) = curves(rows).values()
+    assert [growth.size for _, growth, _ in curve] == [100, 100, 1000, 1000]
+    lines = markdown(rows).splitlines()
+    assert "| loss: elements | jaxfocal | slow \\| peer |" in lines
+    assert "| 1,000 | 2 ms | 5 ms (2.5) |" in lines
 
 
 def test_a_case_in_which_nobody_was_measured(rows):
@@ -64,12 +91,16 @@ def test_a_case_in_which_nobody_was_measured(rows):
 
 
 def test_absences_count_cases(rows):
-    assert absences(rows) == [("torchref", "missing", "PyTorch is not installed", 2)]
+    assert absences(rows) == [("torchref", "missing", "PyTorch is not installed", 4)]
 
 
 def test_publish_writes_the_whole_set(rows, tmp_path):
     publish(rows, tmp_path, ["losses"])
-    names = {"rows.json", "report.md", *(f"losses_{metric}.png" for metric in ("time", "speed", "memory", "error"))}
+    names = {
+        "rows.json",
+        "report.md",
+        *(f"losses_{metric}.png" for metric in ("time", "speed", "memory", "error", "growth")),
+    }
     assert {path.name for path in tmp_path.iterdir()} == names
     assert rows_from_json((tmp_path / "rows.json").read_text()) == rows
     for picture in tmp_path.glob("*.png"):

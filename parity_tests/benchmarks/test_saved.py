@@ -2,12 +2,12 @@
 
 import pytest
 
+from benchmarks._chain import Chain
 from benchmarks._device import choose_device
-from benchmarks._two_mlps import TwoMLPs
 
 torch = pytest.importorskip("torch", reason="counts what PyTorch saves")
+from benchmarks._chain_torch import held_between_backwards  # noqa: E402
 from benchmarks._saved import Saved  # noqa: E402
-from benchmarks._two_mlps_torch import held_between_backwards  # noqa: E402
 
 
 def test_each_saved_array_counts_once_until_its_backward():
@@ -24,7 +24,7 @@ def test_each_saved_array_counts_once_until_its_backward():
 
 
 def test_retain_graph_holds_the_hidden_layer_of_model2_too():
-    models, device = TwoMLPs(batch=64, hidden=512, steps=1), choose_device("cpu")
+    models, device = Chain(batch=64, hidden=512, steps=1), choose_device("cpu")
     retained, detached = (held_between_backwards(models, device, step) for step in ("retain_step", "detach_step"))
     hidden_layer = 64 * 512 * 4
     assert hidden_layer <= detached < 1.5 * hidden_layer

@@ -5,17 +5,18 @@ import gc
 import numpy as np
 import pytest
 
+from benchmarks import _timing
 from benchmarks._timing import FEWEST_ROUNDS, Effort, interleaved_seconds, median_ratio
 
 ONE_CALL = Effort(rounds=7, sample_seconds=0.0, most_seconds=np.inf)
 
 
 def recorded(clock, log, name, seconds=1.0):
-    def call():
-        log.append(name)
-        clock.take(seconds)
+    def repeat(number):
+        log.extend([name] * number)
+        clock.take(number * seconds)
 
-    return call
+    return repeat
 
 
 def test_each_program_has_one_turn_a_round(clock):
@@ -31,7 +32,7 @@ def test_each_program_has_one_turn_a_round(clock):
 
 def test_only_the_second_sample_of_a_turn_counts(clock):
     durations = iter([1.0, 1.0, *(100.0, 2.0) * ONE_CALL.rounds])
-    seconds = interleaved_seconds({"a": lambda: clock.take(next(durations))}, ONE_CALL, clock)
+    seconds = interleaved_seconds({"a": lambda number: clock.take(next(durations))}, ONE_CALL, clock)
     np.testing.assert_array_equal(seconds["a"], np.full(ONE_CALL.rounds, 2.0))
 
 
@@ -45,15 +46,24 @@ def test_a_quick_program_is_called_until_the_sample_is_long_enough(clock):
     assert log.count("slow") == 2 + 2 * 1
 
 
+def test_a_long_call_is_timed_alone(clock, monkeypatch):
+    monkeypatch.setattr(_timing, "LONG_SECONDS", 2.0)
+    log = []
+    calls = {"long": recorded(clock, log, "long", 2.0), "short": recorded(clock, log, "short", 1.5)}
+    interleaved_seconds(calls, ONE_CALL, clock)
+    assert log.count("long") == 1 + ONE_CALL.rounds
+    assert log.count("short") == 2 + 2 * ONE_CALL.rounds
+
+
 def test_a_program_too_quick_for_the_clock(clock):
-    seconds = interleaved_seconds({"a": lambda: None}, ONE_CALL, clock)
+    seconds = interleaved_seconds({"a": lambda number: None}, ONE_CALL, clock)
     np.testing.assert_array_equal(seconds["a"], 0.0)
 
 
 @pytest.mark.parametrize(("most_seconds", "rounds"), [(0.0, FEWEST_ROUNDS), (9.0, 5), (1e9, 7)])
 def test_no_round_begins_after_the_time_is_up(clock, most_seconds, rounds):
     effort = Effort(rounds=7, sample_seconds=0.0, most_seconds=most_seconds)
-    seconds = interleaved_seconds({"a": lambda: clock.take(1.0)}, effort, clock)
+    seconds = interleaved_seconds({"a": lambda number: clock.take(1.0)}, effort, clock)
     assert len(seconds["a"]) == rounds
 
 
@@ -65,9 +75,9 @@ def test_the_ratio_is_taken_within_a_round():
 def test_garbage_is_not_collected_while_the_clock_runs(clock):
     states = []
 
-    def call():
+    def repeat(number):
         states.append(gc.isenabled())
 
-    interleaved_seconds({"a": call}, ONE_CALL, clock)
+    interleaved_seconds({"a": repeat}, ONE_CALL, clock)
     assert not any(states[2:])
     assert gc.isenabled()

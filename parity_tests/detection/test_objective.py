@@ -149,7 +149,7 @@ def test_bad_boxes_and_labels(name, value, message):
         ({"boxes": np.zeros((2, 5, 4), int)}, "boxes must be floating point, got dtype int64"),
         ({"labels": np.zeros((2, 5))}, r"labels must be integers of shape \(2, 5\), got float64"),
         ({"valid": np.zeros((2, 4), bool)}, r"valid must be bool of shape \(2, 5\), got bool \(2, 4\)"),
-        ({"box_loss": "iou"}, "box_loss must be l1, smooth_l1, giou, diou or ciou, got 'iou'"),
+        ({"box_loss": "iou"}, "box_loss must be one of l1, smooth_l1, giou, diou, ciou, got 'iou'"),
         ({"outputs": OUTPUTS._replace(bbox_regression=np.zeros((2, 3, 4)))}, "bbox_regression must have shape"),
     ],
 )
