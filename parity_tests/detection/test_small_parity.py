@@ -77,6 +77,7 @@ def test_ten_sgd_steps_with_batch_norm(pair):
     assert exported["backbone.body.bn1.num_batches_tracked"] == 10
 
 
+@pytest.mark.filterwarnings("ignore:The tensor attributes .* were assigned during export")
 def test_theirs_cannot_be_exported(pair):
     """For the size of what is left before suppression; ours is, in ``test_compiled``."""
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
