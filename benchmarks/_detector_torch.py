@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from ._case import Outputs, Program
 from ._detector import LEARNING_RATE, NUM_CLASSES, Detector
 from ._device import Device
@@ -96,9 +98,14 @@ def _targets(detector: Detector, device: str) -> list[dict[str, Tensor]]:
 
 
 def _inference_outputs(detector: Detector, found: list[dict[str, Tensor]]) -> Outputs:
-    return detector.inference_outputs([to_numpy(image["scores"]) for image in found])
+    return detector.inference_outputs([_numpy(image["scores"]) for image in found])
 
 
 def _train_outputs(detector: Detector, model: RetinaNet, losses: dict[str, Tensor]) -> Outputs:
     weights = {name: to_numpy(tensor) for name, tensor in model.state_dict().items()}
-    return detector.train_outputs({name: to_numpy(loss) for name, loss in losses.items()}, weights)
+    return detector.train_outputs({name: _numpy(loss) for name, loss in losses.items()}, weights)
+
+
+def _numpy(tensor: Tensor) -> np.ndarray:
+    """numpy has no bfloat16."""
+    return to_numpy(tensor.float() if tensor.dtype == torch.bfloat16 else tensor)

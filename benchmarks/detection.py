@@ -9,18 +9,19 @@ torchvision's runs under autocast.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 from ._case import Case, Outputs, Program, Provider, Setup
 from ._detector import Detector, Task
 from ._device import Device
-from ._timing import FEWEST_ROUNDS, Effort
+from ._timing import Effort
 
 SUITE = "detection"
 SIZES = ((256, 256), (800, 1088))
-LARGE = 512 * 512  # pixels, from which float64 takes minutes and calls on a CPU take seconds
+LARGE = 512 * 512  # pixels, from which float64 takes a minute, and a call on a CPU seconds
 EFFORT = Effort(rounds=9, sample_seconds=0.05, most_seconds=8.0)
-SLOW_EFFORT = Effort(rounds=FEWEST_ROUNDS, sample_seconds=0.0, most_seconds=0.0, warm_up=False)
+SLOW_EFFORT = Effort(rounds=9, sample_seconds=0.0, most_seconds=8.0, warm_up=False)
+LEFT_OUT_ON_CPU = "takes minutes on a CPU"
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,9 @@ class DetectionSetup:
 
     def case(self, device: Device) -> Case:
         d = self.detector
-        large, on_cpu = d.height * d.width > LARGE, device.jax.platform == "cpu"
-        skip = "takes minutes a case on a CPU" if large and on_cpu and _is_heavy(d) else None
+        large, training, on_cpu = d.height * d.width > LARGE, d.task == "train step", device.jax.platform == "cpu"
+        burdens = training + (d.batch > 1) + (d.dtype != "float32")
+        skip = LEFT_OUT_ON_CPU if on_cpu and large and burdens > 1 else None
         return Case(
             suite=SUITE,
             name=f"RetinaNet, ResNet-{d.depth}, {d.task}, {d.batch} x {d.height} x {d.width} pixels, {d.dtype}",
@@ -41,8 +43,8 @@ class DetectionSetup:
                 Provider("torchvision", partial(_in_torchvision, d, device), skip),
             ),
             reference=dict if large else partial(_float64_outputs, replace(d, dtype="float32")),
-            steps=1 if d.task == "train step" else None,
-            effort=SLOW_EFFORT if large and on_cpu else EFFORT,
+            steps=1 if training else None,
+            effort=SLOW_EFFORT if on_cpu and (large or training) else EFFORT,
         )
 
 
@@ -60,16 +62,13 @@ def setups(quick: bool) -> list[Setup]:
     ]
 
 
-def _is_heavy(d: Detector) -> bool:
-    return d.task == "train step" and (d.batch > 1 or d.dtype == "bfloat16")
-
-
 def _in_torchvision(detector: Detector, device: Device) -> Program:
     from ._detector_torch import program
 
     return program(detector, device)
 
 
+@cache
 def _float64_outputs(detector: Detector) -> Outputs:
     """torchvision's; none where that is not installed."""
     try:

@@ -136,8 +136,9 @@ def postprocess_outputs(
         raise ValueError(f"image_sizes must have shape {(logits.shape[0], 2)}, got {image_sizes.shape}")
     if not 0 <= score_threshold < 1:
         raise ValueError(f"score_threshold must lie in [0, 1), got {score_threshold}")
-    if num_candidates < 1:
-        raise ValueError(f"num_candidates must be at least 1, got {num_candidates}")
+    for name, number in (("num_candidates", num_candidates), ("max_detections", max_detections)):
+        if number < 1:
+            raise ValueError(f"{name} must be at least 1, got {number}")
     dtype = jnp.promote_types(logits.dtype, jnp.float32)
     splits = np.cumsum(level_sizes)[:-1].tolist()
 

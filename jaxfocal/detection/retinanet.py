@@ -41,7 +41,8 @@ class RetinaNet(nnx.Module):
       rngs: for the initial parameters.
 
     Raises:
-      ValueError: for anchors of more or fewer than five levels, no class, or an unknown box loss.
+      ValueError: for anchors of more or fewer than five levels, or of levels that differ in number of sizes, no class,
+        or an unknown box loss.
 
     >>> import jax
     >>> rngs = nnx.Rngs(0)
@@ -71,6 +72,8 @@ class RetinaNet(nnx.Module):
         generator = AnchorGenerator() if anchors is None else anchors
         if len(generator.sizes) != len(STRIDES):
             raise ValueError(f"anchors must have {len(STRIDES)} levels, those of P3 to P7, got {len(generator.sizes)}")
+        if len(set(map(len, generator.sizes))) > 1:
+            raise ValueError(f"anchors must have as many sizes at every level, got {generator.sizes}")
         check_box_loss(box_loss)
         self.backbone = backbone
         self.head = RetinaNetHead(

@@ -65,7 +65,8 @@ def preprocess(
     >>> batch.images.shape, batch.image_sizes.tolist()
     ((1, 96, 128, 3), [[96, 128]])
     """
-    if len(images) == 0:
+    images = [np.asarray(image) for image in images]
+    if not images:
         raise ValueError("images must hold at least one image, got none")
     for i, image in enumerate(images):
         _check_image(i, image)
@@ -141,12 +142,15 @@ def pad_boxes(boxes: Sequence[np.ndarray], labels: Sequence[np.ndarray], max_box
       ``PaddedBoxes``, numpy arrays, boxes in float32 (float64 where they come so).
 
     Raises:
-      ValueError: for more boxes than rows, shapes that do not match, or boxes that are not finite or without area.
+      ValueError: for more boxes than rows, shapes that do not match, boxes that are not finite or without area, or
+        labels that are no integers from 0 on.
 
     >>> padded = pad_boxes([np.array([[0.0, 0.0, 5.0, 5.0]]), np.zeros((0, 4))], [np.array([7]), np.zeros(0, int)], 2)
     >>> padded.labels.tolist(), padded.valid.tolist()
     ([[7, 0], [0, 0]], [[True, False], [False, False]])
     """
+    if len(boxes) != len(labels):
+        raise ValueError(f"boxes and labels must be of as many images, got {len(boxes)} and {len(labels)}")
     dtype = np.result_type(np.float32, *(np.asarray(b).dtype for b in boxes if np.asarray(b).dtype.kind == "f"))
     result = PaddedBoxes(
         np.zeros((len(boxes), max_boxes, 4), dtype),
@@ -157,6 +161,8 @@ def pad_boxes(boxes: Sequence[np.ndarray], labels: Sequence[np.ndarray], max_box
         box, label = np.asarray(box), np.asarray(label)
         if box.ndim != 2 or box.shape[1] != 4 or label.shape != box.shape[:1]:
             raise ValueError(f"boxes must be (n, 4) and labels (n,), got {box.shape} and {label.shape} for image {i}")
+        if (label.size and label.dtype.kind not in "iu") or (label < 0).any():
+            raise ValueError(f"labels must be integers from 0 on, got {label.tolist()} for image {i}")
         if len(box) > max_boxes:
             raise ValueError(f"max_boxes must be at least the {len(box)} boxes of image {i}, got {max_boxes}")
         bad = ~well_formed(box)

@@ -34,7 +34,7 @@ def test_totals(image_size):
     assert jax.eval_shape(lambda: anchors(image_size)).shape == (TOTALS[image_size], 4)
 
 
-@pytest.mark.parametrize("image_size", [(256, 256), (800, 1088), (96, 160), (104, 72)])
+@pytest.mark.parametrize("image_size", [(256, 256), (800, 1088), (800, 1344), (96, 160), (104, 72)])
 def test_anchors_are_torchvisions(image_size):
     """Sizes whose last levels have strides that are not 64 and 128 among them."""
     torch = pytest.importorskip("torch", reason="compares with PyTorch")

@@ -54,6 +54,14 @@ def test_low_quality_matches_go_to_the_anchors_own_best_box():
     np.testing.assert_array_equal(match_anchors(anchors, boxes, jnp.array([False, True])), [1, -1])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_thresholds_themselves(dtype):
+    """IoU 1 and 1/2 match, 2/5 is ignored, less is background: the first is the box's nearest, the others are not."""
+    boxes = np.array([[0, 0, 10, 5]], dtype)
+    anchors = np.array([[0, 0, 10, bottom] for bottom in (5, 10, 10.5, 12.5, 13)], dtype)
+    np.testing.assert_array_equal(match_anchors(anchors, boxes, jnp.array([True])), [0, 0, -2, -2, -1])
+
+
 @pytest.mark.parametrize("padding", [-1.0, 0.0, 16.0, np.nan, np.inf])
 def test_padding_matches_nothing(padding):
     boxes = ground_truth("fractional", 3, 5)

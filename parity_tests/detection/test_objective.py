@@ -77,6 +77,11 @@ def test_the_prior_keeps_the_first_loss_small():
     outputs = RetinaNetOutputs(*head(levels))
     np.testing.assert_allclose(jax.nn.sigmoid(outputs.cls_logits).mean(), 0.01, rtol=0.05)
     np.testing.assert_allclose(outputs.bbox_regression, 0, atol=0.05)
+    for tower, start in ((head.classification_head, -np.log(99)), (head.regression_head, 0)):
+        last = getattr(tower, tower.output)
+        np.testing.assert_allclose(last.bias[...], start, rtol=1e-6)
+        for layer in (last, tower.conv[0][0], tower.conv[3][0]):
+            np.testing.assert_allclose(np.std(layer.kernel[...]), 0.01, rtol=0.15)
     first, _ = value_and_gradient(outputs, *targets())
     without, _ = value_and_gradient(outputs._replace(cls_logits=0 * outputs.cls_logits), *targets())
     assert first["classification"] < 2
@@ -89,16 +94,48 @@ def ohem(logits, labels, *, where, normalizer):
     return jnp.sum(losses, where=hard) / jnp.maximum(normalizer, 1)
 
 
-def softmax(logits, labels, *, where, normalizer):
-    return jf.softmax_focal_loss(
-        logits, jnp.argmax(labels, -1), where=where[:, 0], reduction="sum", normalizer=normalizer
-    )
+def of_classes(loss, **options):
+    """A loss of one class an anchor: channel 0 is the background."""
+
+    def classification_loss(logits, labels, *, where, normalizer):
+        label = jnp.argmax(labels, -1)
+        return loss(logits, label, where=where[:, 0], reduction="sum", normalizer=normalizer, **options)
+
+    return classification_loss
 
 
-balanced = partial(jf.sigmoid_focal_loss, gamma=0.0, alpha=0.25, reduction="sum")
+def with_statistics(loss, state):
+    """A loss that counts, at the start of its counts."""
+
+    def classification_loss(logits, labels, **options):
+        return loss(logits, labels, state, reduction="sum", **options)[0]
+
+    return classification_loss
 
 
-@pytest.mark.parametrize("loss", [balanced, ohem, softmax, partial(jf.asymmetric_loss, reduction="sum")])
+def of_labels(loss, **options):
+    return partial(loss, reduction="sum", **options)
+
+
+OTHER_LOSSES = {
+    "cross-entropy": of_labels(jf.sigmoid_focal_loss, gamma=0.0),
+    "balanced cross-entropy": of_labels(jf.sigmoid_focal_loss, gamma=0.0, alpha=0.25),
+    "focal star": of_labels(jf.sigmoid_focal_star_loss),
+    "poly focal": of_labels(jf.sigmoid_poly_focal_loss),
+    "asymmetric": of_labels(jf.asymmetric_loss),
+    "quality focal": of_labels(jf.quality_focal_loss),
+    "varifocal": of_labels(jf.varifocal_loss),
+    "gaussian focal": of_labels(jf.gaussian_focal_loss),
+    "equalized focal": with_statistics(jf.equalized_focal_loss, jf.equalized_focal_init(CLASSES)),
+    "GHM": with_statistics(jf.ghm_loss, jf.ghm_init()),
+    "OHEM": ohem,
+    "softmax focal": of_classes(jf.softmax_focal_loss),
+    "softmax poly focal": of_classes(jf.softmax_poly_focal_loss),
+    "LDAM": of_classes(jf.ldam_loss, counts=np.array([900.0, 10.0, 10.0, 5.0])),
+}
+
+
+@pytest.mark.parametrize("loss", OTHER_LOSSES.values(), ids=OTHER_LOSSES)
 def test_other_classification_losses(loss):
     """Each sees the logits, labels and ignored anchors of one image, and the number of its positive anchors."""
     boxes, labels, valid = targets()
@@ -108,9 +145,28 @@ def test_other_classification_losses(loss):
         one_hot = np.zeros((len(ANCHORS), CLASSES), np.int8)
         one_hot[matched >= 0, labels[i][matched[matched >= 0]]] = 1
         where, count = (matched != -2)[:, None], (matched >= 0).sum()
-        expected.append(loss(OUTPUTS.cls_logits[i], one_hot, where=where, normalizer=count))
+        expected.append(jax.jit(loss)(OUTPUTS.cls_logits[i], one_hot, where=where, normalizer=count))
     np.testing.assert_allclose(losses["classification"], np.mean(expected), rtol=1e-12)
+    assert np.isfinite(gradients.cls_logits).all()
     assert (gradients.cls_logits[0][matches()[0] == -2] == 0).all()
+    assert (gradients.cls_logits[0][matches()[0] >= 0] != 0).any()
+
+
+def test_gamma_zero_is_cross_entropy():
+    """Written out in numpy, with logits far in the tails: value and gradient."""
+    logits = OUTPUTS.cls_logits * np.where(RNG.random(OUTPUTS.cls_logits.shape) < 0.1, 200, 1)
+    boxes, labels, valid = targets()
+    losses, gradients = value_and_gradient(
+        OUTPUTS._replace(cls_logits=logits), boxes, labels, valid, classification_loss=OTHER_LOSSES["cross-entropy"]
+    )
+    value, gradient = [], []
+    for x, label, matched in zip(logits, labels, matches(), strict=True):
+        y = (matched[:, None] >= 0) & (label[matched][:, None] == np.arange(CLASSES))
+        share = (matched != -2)[:, None] / max((matched >= 0).sum(), 1)
+        value.append(((np.logaddexp(0, x) - x * y) * share).sum())
+        gradient.append((0.5 * (1 + np.tanh(x / 2)) - y) * share / 2)
+    np.testing.assert_allclose(losses["classification"], np.mean(value), rtol=1e-12)
+    np.testing.assert_allclose(gradients.cls_logits, gradient, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,16 @@ def test_ten_sgd_steps_with_batch_norm(pair):
     assert exported["backbone.body.bn1.num_batches_tracked"] == 10
 
 
+@pytest.mark.filterwarnings("ignore:The tensor attributes .* were assigned during export")
+def test_theirs_cannot_be_exported(pair):
+    """For the size of what is left before suppression; ours is, in ``test_compiled``."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    theirs, _ = pair
+    with pytest.raises(GuardOnDataDependentSymNode, match=r"torchvision/ops/boxes.py:\d+ in batched_nms"):
+        torch.export.export(theirs.eval(), ([torch.rand(3, 64, 96, dtype=torch.float64)],))
+
+
 @pytest.mark.parametrize("box_loss", ["l1", "smooth_l1", "giou", "diou", "ciou"])
 def test_box_losses(pair, box_loss):
     """Value and gradient with respect to the deltas, on boxes near and far."""

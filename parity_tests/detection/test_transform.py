@@ -64,6 +64,7 @@ def test_a_batch_takes_the_smallest_bucket():
 @pytest.mark.parametrize(
     ("image", "message"),
     [
+        ([[0.0, 0.5]], r"images must have shape \(height, width, 3\), got shape \(1, 2\) for image 0"),
         (np.zeros((8, 8)), r"images must have shape \(height, width, 3\), got shape \(8, 8\) for image 0"),
         (np.zeros((8, 8, 3), np.uint8), "floating point in [0, 1], got dtype uint8"),
         (np.zeros((8, 0, 3)), r"got shape \(8, 0, 3\)"),
@@ -89,8 +90,17 @@ def test_pixels_up_to_255_are_warned_of():
         (np.zeros((1, 4)), np.zeros(2, int), r"got \(1, 4\) and \(2,\) for image 0"),
         (np.array([[5.0, 5, 2, 9]]), np.zeros(1, int), r"x1 < x2 and y1 < y2, got \[5.0, 5.0, 2.0, 9.0\] at row 0"),
         (np.array([[5.0, 5, np.inf, 9]]), np.zeros(1, int), "must be finite"),
+        (np.array([[5.0, 5, np.nan, 9]]), np.zeros(1, int), "must be finite"),
+        (np.array([[5.0, 5, 7, 9]]), np.array([1.5]), r"integers from 0 on, got \[1.5\] for image 0"),
+        (np.array([[5.0, 5, 7, 9]]), np.array([-1]), r"integers from 0 on, got \[-1\] for image 0"),
     ],
 )
 def test_boxes_that_do_not_fit(boxes, labels, message):
     with pytest.raises(ValueError, match=message):
         pad_boxes([boxes], [labels], 2)
+
+
+def test_boxes_and_labels_of_other_numbers_of_images():
+    with pytest.raises(ValueError, match="of as many images, got 2 and 1"):
+        pad_boxes([np.zeros((0, 4))] * 2, [np.zeros(0, int)], 2)
+    np.testing.assert_array_equal(pad_boxes([np.zeros((0, 4))], [np.zeros(0)], 2).valid, False)  # no label, any dtype
