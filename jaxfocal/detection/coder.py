@@ -46,7 +46,10 @@ def encode_boxes(boxes: Float[Array, "*b 4"], anchors: Float[Array, "*b 4"]) -> 
 def decode_boxes(deltas: Float[Array, "*b 4"], anchors: Float[Array, "*b 4"]) -> Float[Array, "*b 4"]:
     r"""Boxes that deltas lead to: the inverse of ``encode_boxes``.
 
-    dw and dh are held at log(1000 / 16) from above, as torchvision does; dx and dy are free, and no box is clipped.
+    .. math::
+        (x, y, w, h) = \left(x_a + w_a dx,\; y_a + h_a dy,\; w_a e^{dw},\; h_a e^{dh}\right)
+
+    with (x, y) the centre. dw and dh are held at log(1000 / 16) from above; dx and dy are free, and no box is clipped.
 
     Args:
       deltas: ``(dx, dy, dw, dh)``, floating point.
@@ -61,6 +64,8 @@ def decode_boxes(deltas: Float[Array, "*b 4"], anchors: Float[Array, "*b 4"]) ->
     >>> import jax.numpy as jnp
     >>> print(decode_boxes(jnp.array([0.5, 0.0, 0.0, 0.0]), jnp.array([0.0, 0.0, 8.0, 8.0])))
     [ 4.  0. 12.  8.]
+
+    The source is ``torchvision.models.detection._utils.BoxCoder`` with weights (1, 1, 1, 1).
     """
     check_boxes("deltas", deltas)
     check_boxes("anchors", anchors)

@@ -19,7 +19,6 @@ class ExtraLevels(nnx.Module):
 
     def __init__(self, in_channels: int, out_channels: int, **options: Any):
         """Convolutions of stride 2."""
-        options["kernel_init"] = fan_in_uniform
         self.p6 = conv(in_channels, out_channels, 3, 2, **options)
         self.p7 = conv(out_channels, out_channels, 3, 2, **options)
 
@@ -69,13 +68,7 @@ class FeaturePyramid(nnx.Module):
         }
         self.inner_blocks = nnx.List([nnx.List([conv(c, out_channels, 1, **options)]) for c in in_channels])
         self.layer_blocks = nnx.List([nnx.List([conv(out_channels, out_channels, 3, **options)]) for _ in in_channels])
-        self.extra_blocks = ExtraLevels(
-            out_channels if p6_from == "p5" else in_channels[-1],
-            out_channels,
-            dtype=dtype,
-            param_dtype=param_dtype,
-            rngs=rngs,
-        )
+        self.extra_blocks = ExtraLevels(out_channels if p6_from == "p5" else in_channels[-1], out_channels, **options)
         self.p6_from = p6_from
 
     def __call__(self, features: tuple[Float[Array, "b h w c"], ...]) -> Levels:
@@ -119,7 +112,31 @@ def resnet_fpn(
     param_dtype: DTypeLike = jnp.float32,
     rngs: nnx.Rngs,
 ) -> ResNetFPN:
-    """A ResNet of ``depth`` with a pyramid of ``out_channels``; for the rest see ``ResNet`` and ``FeaturePyramid``."""
+    """A ResNet with a feature pyramid on it, as a ``RetinaNet`` needs it.
+
+    Args:
+      depth: of the ResNet, as its ``width`` and ``norm``; see ``ResNet``.
+      width: channels of its first stage.
+      out_channels: of the pyramid's levels, as its ``p6_from``; see ``FeaturePyramid``.
+      p6_from: "p5" or "c5".
+      norm: "batch" or "frozen".
+      dtype: that convolutions compute in. None: that of images and parameters.
+      param_dtype: of the parameters.
+      rngs: for the initial parameters.
+
+    Returns:
+      The backbone.
+
+    Raises:
+      ValueError: as ``ResNet`` and ``FeaturePyramid``.
+
+    >>> import jax
+    >>> backbone = resnet_fpn(18, width=8, out_channels=16, rngs=nnx.Rngs(0))
+    >>> [level.shape[1:3] for level in jax.eval_shape(backbone, jax.ShapeDtypeStruct((1, 64, 96, 3), "float32"))]
+    [(8, 12), (4, 6), (2, 3), (1, 2), (1, 1)]
+
+    The source is ``torchvision.models.detection.backbone_utils.resnet_fpn_backbone``.
+    """
     body = ResNet(depth, width=width, norm=norm, dtype=dtype, param_dtype=param_dtype, rngs=rngs)
     pyramid = FeaturePyramid(
         body.out_channels, out_channels, p6_from=p6_from, dtype=dtype, param_dtype=param_dtype, rngs=rngs

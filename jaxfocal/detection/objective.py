@@ -41,11 +41,16 @@ def retinanet_loss(
     classification_loss: ClassificationLoss = retinanet_focal_loss,
     box_loss: str = "l1",
 ) -> Losses:
-    """The two losses of a RetinaNet: what is at the anchors, and where exactly.
+    r"""The two losses of a RetinaNet: what is at the anchors, and where exactly.
 
-    Anchors are matched to the boxes of their image (``match_anchors``). Each loss is summed over the anchors of an
-    image, divided by the number of positive ones (at least 1), and averaged over the images; the classification loss
-    goes over all anchors that are not ignored, the box loss over the positive ones.
+    .. math::
+        \frac{1}{B} \sum_{i=1}^{B} \frac{1}{\max(1, |P_i|)} \sum_{a \in K_i} FL(x_{ia}, y_{ia})
+        \qquad\text{and}\qquad
+        \frac{1}{B} \sum_{i=1}^{B} \frac{1}{\max(1, |P_i|)} \sum_{a \in P_i} L_{box}(d_{ia}, b_{ia})
+
+    Anchors are matched to the boxes of their image (``match_anchors``): P are the positive ones, each with its box b,
+    K those that are not ignored. x are logits, d deltas; y is 1 at the label of a positive anchor, else 0. Gradients
+    are those of the parts; matches have none.
 
     Any loss of yes-or-no labels is a ``classification_loss`` once its options are set, as in
     ``partial(sigmoid_focal_loss, gamma=0.0, alpha=0.25, reduction="sum")`` (balanced cross-entropy). A loss of classes

@@ -32,7 +32,7 @@ def training_step(
     over a mesh, losses and the statistics of BatchNorm are those of the whole batch.
 
     Args:
-      model: as it is now; the step does not change it.
+      model: as it is now. The step does not change it; a state that is donated uses up the arrays of the model.
       optimizer: of optax; it moves every parameter.
       options: of ``retinanet_loss``; the box loss is the model's unless given.
 

@@ -59,7 +59,9 @@ def preprocess(
 
     Raises:
       ValueError: for images of another rank or dtype, an empty batch, or one that no bucket holds.
-      UserWarning: a warning, where pixels lie so far above 1 that they seem to be 0 to 255.
+
+    Warns:
+      UserWarning: where pixels lie so far above 1 that they seem to be 0 to 255.
 
     >>> batch = preprocess([np.zeros((48, 64, 3), np.float32)], min_size=96, max_size=200)
     >>> batch.images.shape, batch.image_sizes.tolist()
