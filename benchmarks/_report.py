@@ -32,7 +32,9 @@ def markdown(rows: Sequence[Row], plots: Sequence[str] = ()) -> str:
     """A table a case, the plots (file names) of each suite, and who could not be measured."""
     parts = ["# Benchmarks: jaxfocal beside its peers"]
     parts += [_environment(environment) for environment in _distinct([row.environment for row in rows])]
-    parts += [HOW_TO_READ, "## Overview", overview(rows)]
+    parts.append(HOW_TO_READ)
+    if any(row.growth is None for row, _ in measured(rows)):
+        parts += ["## Overview", overview(rows)]
     for suite in _distinct([row.suite for row in rows]):
         parts.append(f"## {suite}")
         parts += [f"![{name}]({name})" for name in plots if name.startswith(f"{suite}_")]

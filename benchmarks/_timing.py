@@ -29,8 +29,8 @@ class Effort:
     warm_up: bool = True
 
 
-QUICK = Effort(rounds=7, sample_seconds=0.02, most_seconds=4.0)
-FULL = Effort(rounds=15, sample_seconds=0.05, most_seconds=8.0)
+QUICK = Effort(rounds=7, sample_seconds=0.02, most_seconds=2.0)
+FULL = Effort(rounds=15, sample_seconds=0.05, most_seconds=5.0)
 ON_GPU = Effort(rounds=11, sample_seconds=0.02, most_seconds=2.0)
 LONG_SECONDS = 0.3  # a call as long as this is timed alone, without one before it
 FEWEST_ROUNDS = 3
