@@ -18,6 +18,7 @@ from ._checks import (
     check_option,
     is_hard,
 )
+from ._logarithms import log1p_up
 from ._margin import focal_curve, odds, poly_curve, probability_or_nan, sigmoid_margin
 from ._power import abs_power
 from ._reduce import Reduction, keep
@@ -231,35 +232,46 @@ def _balanced(loss: Array, labels: Array, alpha: Array | None) -> Array:
 @jax.custom_jvp
 def _soft_curve(logits: Array, y: Array, gamma: Array) -> Array:
     """``q_t**gamma * CE`` with ``q_t = y q + (1 - y) p`` and ``CE = y s + (1 - y) r``, all terms positive."""
-    _, _, _, ce, q_gamma, _ = _soft_parts(logits, y, gamma)
-    return jnp.where(jnp.isinf(logits) & (ce > 0), jnp.inf, q_gamma * ce)
+    *_, ce, log_q_t = _soft_parts(logits, y)
+    return jnp.where(jnp.isinf(logits) & (ce > 0), jnp.inf, jnp.exp(gamma * log_q_t) * ce)
 
 
-def _soft_parts(logits: Array, y: Array, gamma: Array) -> tuple[Array, ...]:
-    """``p``, ``q``, ``q_t``, ``CE``, ``q_t**gamma`` and ``log q_t``.
+def _soft_parts(logits: Array, y: Array) -> tuple[Array, ...]:
+    """``sign``, ``m``, ``e``, ``c``, ``o``, ``w``, ``CE`` and ``log q_t`` of ``x = sign * m`` with ``m >= 0``.
 
-    Where ``q_t`` underflows so does ``CE >= q_t``, and its logarithm is never needed: it counts as 0.
+    As ``FL(x, y) = FL(-x, 1 - y)``, all of it is taken at ``m``: with ``e = exp(-m)``, ``c`` the mass of the labels
+    that ``m`` is against, ``o`` the other,
+
+        q_t = w / (1 + e) with w = c + o e        CE = c m + log(1 + e)
+
+    ``w`` underflows where ``c = 0`` only, and is ``e`` there.
     """
-    p, q, s, r, _ = odds(logits)
-    q_t = y * q + (1 - y) * p
-    log_q_t = jnp.log(jnp.where(q_t == 0, 1, q_t))
-    return p, q, q_t, y * s + (1 - y) * r, jnp.exp(gamma * log_q_t), log_q_t
+    largest = float(jnp.finfo(logits.dtype).max)
+    x = jnp.clip(logits, -largest, largest)
+    positive = x >= 0
+    m, sign = jnp.where(positive, x, -x), jnp.where(positive, 1, -1).astype(x.dtype)
+    c, o = jnp.where(positive, 1 - y, y), jnp.where(positive, y, 1 - y)
+    e = jnp.exp(-m)
+    w = c + o * e
+    log_w = jnp.where(w == 0, -m, jnp.log(jnp.where(w == 0, 1, w)))
+    return sign, m, e, c, o, w, c * m + log1p_up(e), log_w - log1p_up(e)
 
 
 @partial(_soft_curve.defjvp, symbolic_zeros=True)
 def _soft_curve_jvp(primals, tangents):
-    """With ``k = CE / q_t``, which tends to 1 where both underflow:
+    """With ``k = CE / w``, which is at most max(m, 1), and tends to 1 where both underflow:
 
-    dFL/dx     = q_t**gamma * (gamma * k * (1 - 2 y) * p * q + (1 - y) * p - y * q)
-    dFL/dy     = q_t**gamma * (gamma * k * (q - p) - x)
+    dFL/dx     = sign * q_t**gamma * (gamma * (c - o) * k * e + c - o * e) / (1 + e)
+    dFL/dy     = -sign * q_t**gamma * (gamma * k * (1 - e) + m)
     dFL/dgamma = q_t**gamma * CE * log q_t
     """
     x, y, gamma = primals
-    p, q, q_t, ce, q_gamma, log_q_t = _soft_parts(x, y, gamma)
-    k = jnp.where(q_t == 0, 1, ce / jnp.where(q_t == 0, 1, q_t))
+    sign, m, e, c, o, w, ce, log_q_t = _soft_parts(x, y)
+    q_gamma = jnp.exp(gamma * log_q_t)
+    k = jnp.where(w == 0, 1, ce / jnp.where(w == 0, 1, w))
     slopes = (
-        lambda: q_gamma * (gamma * (k * (p * q)) * (1 - 2 * y) + ((1 - y) * p - y * q)),  # k may be huge, k p q is not
-        lambda: q_gamma * (gamma * k * (q - p) - x),
+        lambda: sign * q_gamma * (gamma * ((c - o) * (k * e)) + (c - o * e)) / (1 + e),
+        lambda: -sign * q_gamma * (gamma * k * (1 - e) + m),
         lambda: q_gamma * ce * log_q_t,
     )
     return _soft_curve(x, y, gamma), along(slopes, tangents)

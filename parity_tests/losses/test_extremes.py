@@ -161,6 +161,13 @@ def test_infinite_logits_of_soft_labels():
     np.testing.assert_allclose(huge, [1, 0.125])
 
 
+@pytest.mark.parametrize(("gamma", "slope"), [(0.0, -200.0), (2.0, 0.0)])
+def test_label_slope_where_the_loss_underflows(gamma, slope):
+    """``q_t**gamma (gamma k (q - p) - x)`` at ``q_t = exp(-200)``, which float32 cannot hold."""
+    of_label = jax.grad(lambda y: jf.sigmoid_focal_loss(jnp.float32(200.0), y, gamma=gamma))
+    assert of_label(jnp.float32(1.0)) == slope
+
+
 def test_no_class_weight_on_a_masked_label():
     logits, weights = np.array([[0.0, 1.0, -np.inf]]), np.array([1.0, 1.0, 0.0])
     for labels in (np.array([2]), np.array([[0.0, 0.0, 1.0]])):

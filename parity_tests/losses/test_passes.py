@@ -17,9 +17,10 @@ def sum_and_gradient(logits, labels):
     return jax.value_and_grad(lambda x: jaxfocal.sigmoid_focal_loss(x, labels, alpha=0.25, reduction="sum"))(logits)
 
 
-def test_integer_labels_take_one_array_beside_the_gradient():
+@pytest.mark.parametrize("dtype", [jnp.uint8, jnp.float32])
+def test_one_array_beside_the_gradient(dtype):
     logits = jax.ShapeDtypeStruct((2, 5000, 80), jnp.float32)
-    labels = jax.ShapeDtypeStruct(logits.shape, jnp.uint8)
+    labels = jax.ShapeDtypeStruct(logits.shape, dtype)
     compiled = jax.jit(sum_and_gradient).lower(logits, labels).compile(compiler_options=USUAL)
     assert compiled.memory_analysis().temp_size_in_bytes <= 1.25 * 4 * logits.size
 
