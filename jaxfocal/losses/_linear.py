@@ -21,8 +21,8 @@ from ._classes import class_index
 from ._reduce import Reduction, keep
 from ._rows import focal_rows
 
-CHUNK_LOGITS = 2**23  # logits that a chunk may hold, 32 MiB in float32
-LEAST_CHUNKS = 8
+CHUNK_LOGITS = 2**24  # logits that a chunk may hold, 64 MiB in float32
+LEAST_CHUNKS = 16
 KERNEL_BLOCKS = 8  # the gradient of the kernel is added up in so many pieces
 LEAST_ROWS = 128  # a chunk, where there are as many: fewer waste the matrix product
 
@@ -66,7 +66,7 @@ def linear_softmax_focal_loss(
       gamma: the focusing exponent, >= 0: a scalar or one a class ``(v,)``. May be traced and differentiated.
       class_weights, label_smoothing, ignore_index: as in ``softmax_focal_loss``.
       where, weights, reduction, normalizer: as in ``softmax_focal_loss``.
-      chunk_size: rows a chunk; by default at most ``2**23`` logits and an eighth of the rows, but no fewer than 128.
+      chunk_size: rows a chunk; by default at most ``2**24`` logits and a sixteenth of the rows, but no fewer than 128.
 
     Returns:
       The loss in float32 (float64 for float64 ``hidden``): ``(*n)`` for "none", else a scalar.
