@@ -1,6 +1,7 @@
 """The Markdown report, made from rows alone."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
@@ -31,7 +32,7 @@ HOW_TO_READ = """\
 def markdown(rows: Sequence[Row], plots: Sequence[str] = ()) -> str:
     """A table a case, the plots (file names) of each suite, and who could not be measured."""
     parts = ["# Benchmarks: jaxfocal beside its peers"]
-    parts += [_environment(environment) for environment in _distinct([row.environment for row in rows])]
+    parts += _environments(_distinct([row.environment for row in rows]))
     parts.append(HOW_TO_READ)
     if any(row.growth is None for row, _ in measured(rows)):
         parts += ["## Overview", overview(rows)]
@@ -180,15 +181,23 @@ def _copy_line(m: Measurement) -> str:
     return f"\n\n{moved} to move. The fastest copy of as many bytes ({m.traffic.copy_by}) ran at {speed} a second."
 
 
-def _environment(run: Environment) -> str:
+def _environments(runs: Sequence[Environment]) -> list[str]:
+    """A paragraph for each environment; runs that differ in their beginning alone share one."""
+    places = _distinct([replace(run, date="", load=None) for run in runs])
+    return [_environment([run for run in runs if replace(run, date="", load=None) == place]) for place in places]
+
+
+def _environment(runs: Sequence[Environment]) -> str:
+    run = runs[0]
+    loads = [f"{run.load:.1f}" for run in runs if run.load is not None]
     lines = [
-        f"Measured on {run.date}.",
+        f"Measured on {', '.join(run.date for run in runs)}.",
         f"Device: {run.device}; {run.threads} CPU threads in each framework, OpenMP waiting {run.openmp_waiting}.",
         f"Matmul precision: {run.matmul_precision}.",
         f"Versions: {', '.join(f'{name} {version}' for name, version in run.versions.items())}.",
     ]
-    if run.load is not None:
-        lines.append(f"Load of the whole machine when the run began: {run.load:.1f}.")
+    if loads:
+        lines.append(f"Load of the whole machine when the run began: {', '.join(loads)}.")
     return "\n".join(lines)
 
 

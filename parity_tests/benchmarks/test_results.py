@@ -63,6 +63,15 @@ def test_report_is_made_from_rows_alone(rows):
         assert fact in report
 
 
+def test_runs_in_the_same_place_share_a_paragraph(rows, environment):
+    later = [replace(row, environment=replace(environment, date="2026-01-02", load=1.0)) for row in rows]
+    elsewhere = [replace(row, environment=replace(environment, device="cpu: slide rule")) for row in rows]
+    report = markdown(rows + later + elsewhere)
+    assert report.count("Device: ") == 2
+    assert "Measured on 2026-01-01T00:00:00+00:00, 2026-01-02.\nDevice: cpu: abacus" in report
+    assert "Load of the whole machine when the run began: 0.5, 1.0." in report
+
+
 def test_overview(rows):
     lines = overview(rows).splitlines()
     assert lines[2:] == [
