@@ -1,5 +1,6 @@
 """Calling the user's losses function, and what it must return."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -38,13 +39,23 @@ class Losses:
         # of the same trace.
         params, model_state = jax.tree.map(lambda leaf: leaf, (params, model_state))
         state = (model_state,) if self.has_model_state else ()
-        returned = self.fn(params, *state, *args, **({"key": key} if self.has_key else {}))
+        returned = self._called(params, *state, *args, **({"key": key} if self.has_key else {}))
         values, *rest = self._parts(returned)
         _check_scalars(values)
         new_state = rest.pop(0) if self.has_model_state else None
         if self.has_model_state:
             _check_model_state(model_state, new_state)
         return Forward(values, new_state, rest.pop(0) if self.has_aux else None)
+
+    def _called(self, *args: Any, **key: Any) -> Any:
+        try:
+            return self.fn(*args, **key)
+        except TypeError as error:
+            if (refusal := _refusal(self.fn, *args, **key)) is None:
+                raise
+            state = ["model_state"] * self.has_model_state
+            takes = ["params", *state, f"*args of length {len(args) - 1 - len(state)}", *(f"{name}=" for name in key)]
+            raise ValueError(f"losses must take ({', '.join(takes)}): {refusal}") from error
 
     def _parts(self, returned: Any) -> tuple[Any, ...]:
         extra = ["model state"] * self.has_model_state + ["aux"] * self.has_aux
@@ -56,6 +67,17 @@ class Losses:
                 f"with {options} losses must return (dict of losses, {', '.join(extra)}), got {kind(returned)}"
             )
         return returned
+
+
+def _refusal(fn: LossesFn, *args: Any, **key: Any) -> str | None:
+    """Why a function cannot be called like that, in Python's words; None where it can, or where nobody knows."""
+    try:
+        inspect.signature(fn).bind(*args, **key)
+    except TypeError as error:
+        return str(error)
+    except ValueError:  # built in, without a signature
+        return None
+    return None
 
 
 def _check_scalars(values: Any) -> None:

@@ -11,6 +11,7 @@ from jax import Array
 
 from ._keys import check_key
 from ._kinds import kind
+from ._routes import reaches
 
 
 def gradient_penalty(
@@ -38,7 +39,8 @@ def gradient_penalty(
       The penalty, a scalar of the dtype of ``real``, at least float32.
 
     Raises:
-      ValueError: where shapes or dtypes are not of that form, or ``target`` is negative or not finite.
+      ValueError: where shapes or dtypes are not of that form, ``target`` is negative or not finite, or ``critic`` does
+        not depend on its examples.
 
     >>> import jax, jax.numpy as jnp
     >>> real, fake = jnp.ones((4, 3)), jnp.zeros((4, 3))
@@ -60,7 +62,12 @@ def gradient_penalty(
         _check_scores(scores, len(real))
         return jnp.sum(scores)
 
-    slopes = jax.grad(total)(u * real + (1 - u) * fake)
+    between = u * real + (1 - u) * fake
+    if not reaches(total, between):
+        raise ValueError(
+            "critic must depend on the examples that it is given, but no gradient of its scores gets to them"
+        )
+    slopes = jax.grad(total)(between)
     slopes = slopes.astype(jnp.promote_types(slopes.dtype, jnp.float32)).reshape(len(real), -1)
     return jnp.mean((_norm(slopes) - target) ** 2)
 
@@ -87,7 +94,7 @@ def _check_scores(scores: Any, rows: int) -> None:
 
 
 def _check_target(target: Any) -> None:
-    if not (isinstance(target, Real) or (_is_floating(target) and target.ndim == 0)):
+    if isinstance(target, bool) or not (isinstance(target, Real) or (_is_floating(target) and target.ndim == 0)):
         raise ValueError(f"target must be a number, got {kind(target)}")
     if isinstance(target, Real) and not 0 <= float(target) < float("inf"):
         raise ValueError(f"target must be >= 0 and finite, got {target!r}")

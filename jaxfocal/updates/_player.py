@@ -53,7 +53,8 @@ class Player:
     updates_state: bool = True
 
     def __post_init__(self):
-        if not (hasattr(self.optimizer, "init") and hasattr(self.optimizer, "update")):
+        methods = [getattr(self.optimizer, name, None) for name in ("init", "update")]
+        if isinstance(self.optimizer, type) or not all(map(callable, methods)):
             raise ValueError(f"optimizer must be an optax gradient transformation, got {self.optimizer!r}")
         if not isinstance(self.loss, str):
             raise ValueError(f"loss must be the name of one loss, got {self.loss!r}")
@@ -64,8 +65,8 @@ class Player:
             raise ValueError(f"wrt names a parameter group twice: {self.wrt!r}")
         for name in ("every", "n_steps"):
             count = getattr(self, name)
-            if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
-                raise ValueError(f"{name} must be an integer >= 1, got {count!r}")
+            if isinstance(count, bool) or not isinstance(count, Integral) or not 1 <= int(count) < 2**31:
+                raise ValueError(f"{name} must be an integer in [1, 2**31), got {count!r}")
         ema = self.ema
         if ema is not None and (isinstance(ema, bool) or not isinstance(ema, Real) or not 0 <= ema < 1):
             raise ValueError(f"ema must be None or a decay in [0, 1), got {ema!r}")

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.interpreters import partial_eval
 
@@ -67,7 +68,8 @@ def gradient_routes(
       reached. Printed, it is a table; ``routes.leaves(loss, group, reached=False)`` names the leaves that are not.
 
     Raises:
-      ValueError: where ``params`` is not a dict, or ``losses`` does not return a dict of scalars.
+      ValueError: where ``params`` is not a dict, ``losses`` is no function or does not return a dict of scalars, an
+        option is no flag, or the model state is missing.
 
     >>> import jax, jax.numpy as jnp
     >>> def losses(params, x):
@@ -81,6 +83,13 @@ def gradient_routes(
     l1    all     none
     l2    none    all
     """
+    if not callable(losses):
+        raise ValueError(f"losses must be a function of params, got {losses!r}")
+    for option, value in (("has_aux", has_aux), ("has_model_state", has_model_state)):
+        if not isinstance(value, bool):
+            raise ValueError(f"{option} must be True or False, got {value!r}")
+    if has_model_state and not args:
+        raise ValueError("with has_model_state=True the model state must follow params, got nothing there")
     if key is not None:
         check_key(key)
     state, batch = (args[0], args[1:]) if has_model_state and args else (None, args)
@@ -168,6 +177,11 @@ def _reached(
     return reached
 
 
+def reaches(fn: Callable[[Array], Array], x: Array) -> bool:
+    """Whether the derivative of a function of one array depends on it."""
+    return _reached(lambda xs: {"value": fn(xs[0])}, {0: x})["value"][0]
+
+
 def _shown(leaves: list[str]) -> str:
     more = f" and {len(leaves) - SHOWN} more" if len(leaves) > SHOWN else ""
     return ", ".join(leaves[:SHOWN]) + more
@@ -178,8 +192,7 @@ def _extent(hits: list[bool]) -> str:
 
 
 def is_floating(leaf: Any) -> bool:
-    """Whether a leaf is floating point: no callable, key, integer, flag or complex number."""
-    try:
-        return jnp.issubdtype(jnp.result_type(leaf), jnp.floating)
-    except TypeError:
-        return False
+    """Whether a leaf is floating point: no callable, key, integer, flag, complex number, or name of a dtype."""
+    if isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
+        return jnp.issubdtype(leaf.dtype, jnp.floating)
+    return isinstance(leaf, float)

@@ -4,9 +4,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from ._keys import is_key
+from ._keys import check_key, is_key
 from ._kinds import kind
 from ._player import Params, Player
 from ._routes import check_params, is_floating
@@ -38,13 +39,20 @@ def initial_state(players: dict[str, Player], params: Params, model_state: Any, 
     state = MultiState(
         step=jnp.zeros((), jnp.int32),
         params=params,
-        opt_states={name: player.optimizer.init(player.take(params)) for name, player in players.items()},
+        opt_states={name: _optimizer_state(name, player, params) for name, player in players.items()},
         model_state=_strongly_typed(model_state),
         key=key,
         ema={name: wide(player.take(params)) for name, player in players.items() if player.ema is not None},
         skipped={name: jnp.zeros((), jnp.int32) for name, player in players.items() if player.skip_nonfinite},
     )
     return _each_array_once(state)
+
+
+def _optimizer_state(name: str, player: Player, params: Params) -> Any:
+    try:
+        return player.optimizer.init(player.take(params))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the optimizer of player {name!r} does not take its parameters: {error}") from error
 
 
 def check_state(state: Any, players: dict[str, Player], has_model_state: bool, has_key: bool) -> None:
@@ -58,22 +66,33 @@ def check_state(state: Any, players: dict[str, Player], has_model_state: bool, h
         "skipped": [name for name, player in players.items() if player.skip_nonfinite],
     }
     for field, of in names.items():
-        if getattr(state, field).keys() != set(of):
-            raise ValueError(f"{must}: its {field} must be those of {of}, got {list(getattr(state, field))}")
+        given = getattr(state, field)
+        if not isinstance(given, dict) or given.keys() != set(of):
+            got = list(given) if isinstance(given, dict) else kind(given)
+            raise ValueError(f"{must}: its {field} must be those of {of}, got {got}")
+    is_count = isinstance(state.step, jax.Array | np.ndarray | np.generic | int) and not jnp.shape(state.step)
+    if not (is_count and jnp.issubdtype(jnp.result_type(state.step), jnp.integer)):
+        raise ValueError(f"{must}: its step must be an integer scalar, got {kind(state.step)}")
     for field, declared in (("model_state", has_model_state), ("key", has_key)):
         given = getattr(state, field)
         if (given is not None) != declared:
             raise ValueError(f"{must}: with has_{field}={declared} its {field} cannot be {kind(given)}")
+    if has_key:
+        check_key(state.key)
     check_groups(players, state.params)
     for name, player in players.items():
-        expected = jax.eval_shape(player.optimizer.init, player.take(state.params))
-        if not _same_structure(expected, state.opt_states[name]):
+        own = player.take(state.params)
+        if not _same_form(jax.eval_shape(player.optimizer.init, own), state.opt_states[name]):
             raise ValueError(f"{must}: the optimizer state of {name!r} is not of its optimizer and its parameters")
+        if player.ema is not None and not _same_form(own, state.ema[name]):
+            raise ValueError(f"{must}: the average of {name!r} is not of the structure and shapes of its parameters")
 
 
-def _same_structure(a: Any, b: Any) -> bool:
+def _same_form(a: Any, b: Any) -> bool:
+    """Whether structures and shapes agree; a dtype may have been changed on purpose."""
     trees: list[Any] = [jax.tree.structure(a), jax.tree.structure(b)]
-    return bool(trees[0] == trees[1])
+    shapes = [[jnp.shape(leaf) for leaf in jax.tree.leaves(tree)] for tree in (a, b)]
+    return bool(trees[0] == trees[1]) and shapes[0] == shapes[1]
 
 
 def check_groups(players: dict[str, Player], params: Params) -> None:
@@ -102,14 +121,19 @@ def wide(own: Any) -> Any:
 def _strongly_typed(tree: Any) -> Any:
     """The same arrays; Python and NumPy numbers as arrays, so that no step changes a type and compiles anew."""
 
-    def typed(leaf: Any) -> Any:
+    def typed(path: Any, leaf: Any) -> Any:
         if is_key(leaf):
             return leaf
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise ValueError(f"init takes arrays, got {leaf}: for shapes write jax.eval_shape(update.init, params)")
+        if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
+            raise ValueError(
+                f"model_state must hold arrays and numbers only, got {kind(leaf)} at "
+                f"model_state{jax.tree_util.keystr(path)}: keep what else there is in losses"
+            )
         return jnp.asarray(leaf, jnp.result_type(leaf))
 
-    return jax.tree.map(typed, tree)
+    return jax.tree_util.tree_map_with_path(typed, tree)
 
 
 def _each_array_once(state: MultiState) -> MultiState:
@@ -131,8 +155,9 @@ def _check_movable(name: str, group: str, params: Any) -> None:
         raise ValueError(f"player {name!r} moves {group!r}, which holds no parameters, got {params!r}")
     for path, leaf in leaves:
         if not is_floating(leaf):
+            is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct)
             raise ValueError(
                 f"player {name!r} moves {group!r}, but its leaf {group}{jax.tree_util.keystr(path)} is "
-                f"{getattr(leaf, 'dtype', type(leaf).__name__)}, not floating point: keep it in another group, or "
+                f"{leaf.dtype if is_array else type(leaf).__name__}, not floating point: keep it in another group, or "
                 "out of params"
             )

@@ -17,6 +17,7 @@ from ._losses import Losses, LossesFn
 from ._player import Params, Player, named_players
 from ._routes import check_names, check_routes, routes_of, unmoved_groups
 from ._state import MultiState, check_declared, check_groups, check_state, initial_state
+from ._subbatches import split_batches
 from ._turn import Report, moves_at, own_of, take_turn, with_own
 
 ORDERS = ("simultaneous", "alternating")
@@ -98,6 +99,9 @@ class MultiUpdate:
         check_groups(self.players, params)
         routes = routes_of(self._losses, params, model_state, key, *args)
         check_names(routes, self.players)
+        for player in self.players.values():
+            if player.n_steps > 1:
+                jax.eval_shape(lambda n=player.n_steps: split_batches(args, n)[0])
         return explain(self.players, self.order, self.has_model_state, routes, params)
 
     def _check_given(self, model_state: Any, key: Array | None) -> None:

@@ -38,8 +38,9 @@ def _cut(array: Any, n_steps: int, name: str) -> Array:
             f"n_steps cuts arrays along their leading axis, and {name}, of shape (2,) and dtype uint32, may be an "
             "old-style random key, which is not to be cut: pass a key made by jax.random.key"
         )
-    if shape[0] % n_steps:
+    if shape[0] % n_steps or not shape[0]:
+        empty = "" if shape[0] else " and that is not empty"
         raise ValueError(
-            f"n_steps={n_steps} needs arrays with a leading axis that it divides, got shape {shape} at {name}"
+            f"n_steps={n_steps} needs arrays with a leading axis that it divides{empty}, got shape {shape} at {name}"
         )
     return jnp.moveaxis(jnp.reshape(array, (shape[0] // n_steps, n_steps, *shape[1:])), 1, 0)

@@ -119,7 +119,15 @@ def _move(player: Player, gradient: GradientFn, own: Own, key: Any, args: tuple[
 
     def apply(own: Own) -> Own:
         optimizer = optax.with_extra_args_support(player.optimizer)
-        updates, opt_state = optimizer.update(grads, own.opt_state, own.params, value=forward.values[player.loss])
+        value = forward.values[player.loss]
+        try:
+            updates, opt_state = optimizer.update(grads, own.opt_state, own.params, value=value)
+        except TypeError as error:
+            if "required keyword-only" not in str(error):
+                raise
+            raise ValueError(
+                f"the optimizer down loss {player.loss!r} must do with gradients, parameters and value=: {error}"
+            ) from error
         params = optax.apply_updates(own.params, updates)
         return own._replace(
             seen=params,

@@ -16,7 +16,17 @@ def losses(params):
     return {"l": params["w"] ** 2}
 
 
-@pytest.mark.parametrize("optimizer", [None, 0.1, optax.sgd, "adam"], ids=["None", "number", "not-called", "string"])
+NO_OPTIMIZERS = {
+    "None": None,
+    "number": 0.1,
+    "not-called": optax.sgd,
+    "string": "adam",
+    "class": optax.GradientTransformation,
+    "numbers": optax.GradientTransformation(1, 2),
+}
+
+
+@pytest.mark.parametrize("optimizer", NO_OPTIMIZERS.values(), ids=NO_OPTIMIZERS)
 def test_optimizer_that_is_none(optimizer):
     with pytest.raises(ValueError, match=r"(?m)^optimizer must be an optax gradient transformation, got ") as caught:
         Player(optimizer, loss="l", wrt="w")
@@ -44,11 +54,12 @@ def test_wrt_that_names_a_group_twice():
 @pytest.mark.parametrize(
     ("option", "value", "expected"),
     [
-        ("every", 0, "every must be an integer >= 1, got 0"),
-        ("every", 1.5, "every must be an integer >= 1, got 1.5"),
-        ("every", True, "every must be an integer >= 1, got True"),
-        ("n_steps", -1, "n_steps must be an integer >= 1, got -1"),
-        ("n_steps", None, "n_steps must be an integer >= 1, got None"),
+        ("every", 0, "every must be an integer in [1, 2**31), got 0"),
+        ("every", 1.5, "every must be an integer in [1, 2**31), got 1.5"),
+        ("every", True, "every must be an integer in [1, 2**31), got True"),
+        ("every", 10**12, "every must be an integer in [1, 2**31), got 1000000000000"),
+        ("n_steps", -1, "n_steps must be an integer in [1, 2**31), got -1"),
+        ("n_steps", None, "n_steps must be an integer in [1, 2**31), got None"),
         ("ema", 1.0, "ema must be None or a decay in [0, 1), got 1.0"),
         ("ema", -0.1, "ema must be None or a decay in [0, 1), got -0.1"),
         ("ema", float("nan"), "ema must be None or a decay in [0, 1), got nan"),

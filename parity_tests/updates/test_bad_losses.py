@@ -143,3 +143,53 @@ def test_group_reached_in_part_is_no_error():
     )
     state, _ = update.update(update.init({"net": (jnp.array(1.0), jnp.array(1.0))}))
     assert (float(state.params["net"][0]), float(state.params["net"][1])) == (0.8, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("fn", "args", "options", "expected"),
+    [
+        (lambda params: {}, (1.0,), {}, "(params, *args of length 1): too many positional arguments"),
+        (lambda params, x: {}, (), {}, "(params, *args of length 0): missing a required argument: 'x'"),
+        (
+            lambda params, x: {},
+            (1.0,),
+            {"key": jax.random.key(0)},
+            "(params, *args of length 1, key=): got an unexpected keyword argument 'key'",
+        ),
+        (
+            lambda params: {},
+            (1.0,),
+            {"has_model_state": True},
+            "(params, model_state, *args of length 0): too many positional arguments",
+        ),
+    ],
+    ids=["batch", "no-batch", "key", "model-state"],
+)
+def test_losses_that_do_not_take_what_is_given(fn, args, options, expected):
+    with pytest.raises(ValueError, match=rf"(?m)^losses must take {re.escape(expected)}$"):
+        gradient_routes(fn, PARAMS, *args, **options)
+
+
+@pytest.mark.parametrize("fn", [lambda params: sum(3), lambda params: {"l": max(params["w"], key=1)}])
+def test_a_type_error_inside_losses_stays_as_it_is(fn):
+    with pytest.raises(TypeError, match="'int' object is not"):
+        gradient_routes(fn, PARAMS)
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "expected"),
+    [
+        (("losses", PARAMS), {}, "losses must be a function of params, got 'losses'"),
+        ((losses, PARAMS), {"has_aux": 1}, "has_aux must be True or False, got 1"),
+        ((losses, PARAMS), {"has_model_state": "yes"}, "has_model_state must be True or False, got 'yes'"),
+        (
+            (losses, PARAMS),
+            {"has_model_state": True},
+            "with has_model_state=True the model state must follow params, got nothing there",
+        ),
+    ],
+    ids=["losses", "has_aux", "has_model_state", "no-model-state"],
+)
+def test_routes_of_what_cannot_be_meant(args, options, expected):
+    with pytest.raises(ValueError, match=rf"^{re.escape(expected)}$"):
+        gradient_routes(*args, **options)

@@ -123,10 +123,13 @@ def test_half_precision_norms_are_taken_in_float32():
         ({"critic": lambda x: x[:, 0, :2]}, f"{ONE_SCORE}, got an array of shape (7, 2) and dtype float64"),
         ({"critic": lambda x: x[:, 0, 0] > 0}, f"{ONE_SCORE}, got an array of shape (7,) and dtype bool"),
         ({"critic": lambda x: (x[:, 0, 0], x)}, f"{ONE_SCORE}, got tuple of length 2"),
+        ({"target": True}, "target must be a number, got bool"),
+        ({"critic": lambda x: critic(WEIGHTS, REAL)}, "critic must depend on the examples that it is given, but no"),
+        ({"critic": lambda x: critic(WEIGHTS, jax.lax.stop_gradient(x))}, "no gradient of its scores gets to them"),
     ],
     ids=[
         *("integers", "nothing", "rows", "dtype", "target", "dict", "None", "string", "targets", "seed", "no-function"),
-        *("scalar", "two-scores", "flags", "scores-and-more"),
+        *("scalar", "two-scores", "flags", "scores-and-more", "flag", "of-other-examples", "stopped"),
     ],
 )
 def test_bad_input(change, message):

@@ -144,9 +144,10 @@ def test_compiled_once_whatever_the_number():
     [
         (jnp.ones((7, 2)), "n_steps=2 needs arrays with a leading axis that it divides, got shape (7, 2) at args[0]"),
         ({"x": jnp.ones(4), "y": np.ones(3)}, "with a leading axis that it divides, got shape (3,) at args[0]['y']"),
+        (jnp.ones((0, 2)), "a leading axis that it divides and that is not empty, got shape (0, 2) at args[0]"),
         (jnp.array([0, 3], jnp.uint32), "args[0], of shape (2,) and dtype uint32, may be an old-style random key"),
     ],
-    ids=["odd", "second", "old-style-key"],
+    ids=["odd", "second", "empty", "old-style-key"],
 )
 def test_batch_that_cannot_be_cut(batch, message):
     update = multi_update(
@@ -154,3 +155,5 @@ def test_batch_that_cannot_be_cut(batch, message):
     )
     with pytest.raises(ValueError, match=re.escape(message)):
         jax.eval_shape(update.update, update.init({"w": 0.0}), batch)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        update.explain({"w": 0.0}, batch)

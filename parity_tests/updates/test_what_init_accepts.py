@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax import linen as nn
 
 from jaxfocal import Player, gradient_routes, multi_update, scan_updates
 
@@ -34,8 +35,11 @@ def test_a_dict_subclass_becomes_a_dict():
         (jnp.tanh, "PjitFunction"),
         (jax.random.key(0), "key<fry>"),
         (True, "bool"),
+        (jnp.float32, "_ScalarMeta"),
+        ("float32", "str"),
+        (nn.Dense(3), "Dense"),
     ],
-    ids=["integer", "complex", "function", "key", "flag"],
+    ids=["integer", "complex", "function", "key", "flag", "dtype", "name-of-a-dtype", "module"],
 )
 def test_a_leaf_that_no_optimizer_can_move(leaf, kind):
     update = multi_update(losses, {"p": PLAYER})
@@ -101,8 +105,9 @@ def test_shapes_without_numbers():
         (jnp.ones(2), "an array of shape (2,) and dtype float64"),
         (jax.random.split(jax.random.key(0), 3), "an array of shape (3,) and dtype key<fry>"),
         (np.zeros((3, 2), np.uint32), "an array of shape (3, 2) and dtype uint32"),
+        (np.zeros(3, np.uint32), "an array of shape (3,) and dtype uint32"),
     ],
-    ids=["number", "floats", "keys", "old-keys"],
+    ids=["number", "floats", "keys", "old-keys", "too-long"],
 )
 def test_a_key_that_is_not_one_key(key, given):
     message = f"key must be one random key, such as jax.random.key(0), got {given}"
@@ -191,13 +196,79 @@ def state_of(**players):
             state_of(p=Player(optax.adam(0.1), loss="l", wrt="w")),
             ": the optimizer state of 'p' is not of its optimizer and its parameters",
         ),
+        (state_of(p=PLAYER)._replace(opt_states=None), ": its opt_states must be those of ['p'], got NoneType"),
+        (state_of(p=PLAYER)._replace(ema=None), ": its ema must be those of [], got NoneType"),
+        (state_of(p=PLAYER)._replace(step=1.5), ": its step must be an integer scalar, got float"),
+        (state_of(p=PLAYER)._replace(step=None), ": its step must be an integer scalar, got NoneType"),
     ],
-    ids=["params", "player", "ema", "skipped", "key", "model-state", "optimizer"],
+    ids=[
+        *("params", "player", "ema", "skipped", "key", "model-state", "optimizer"),
+        *("no-optimizers", "no-ema", "half-a-step", "no-step"),
+    ],
 )
 def test_a_state_from_elsewhere(state, expected):
     message = f"state must come from init or update of this multi_update{expected}"
     with pytest.raises(ValueError, match=rf"^{re.escape(message)}$"):
         multi_update(losses, {"p": PLAYER}).update(state, 0.0)
+
+
+@pytest.mark.parametrize("new", [jnp.ones(1), jnp.ones(3), {"k": jnp.ones(2)}], ids=["broadcast", "longer", "nested"])
+@pytest.mark.parametrize(
+    ("player", "expected"),
+    [
+        (Player(optax.adam(0.1), loss="l", wrt="w"), "the optimizer state of 'p' is not of its optimizer"),
+        (Player(SGD, loss="l", wrt="w", ema=0.5), "the average of 'p' is not of the structure and shapes"),
+    ],
+    ids=["optimizer", "average"],
+)
+def test_parameters_that_are_not_those_of_init(player, expected, new):
+    update = multi_update(lambda params: {"l": sum(map(jnp.sum, jax.tree.leaves(params)))}, {"p": player})
+    state = update.init({"w": jnp.ones(2)})
+    with pytest.raises(ValueError, match=rf"^state must come from init or update of this multi_update: {expected}"):
+        update.update(state._replace(params={"w": new}))
+
+
+def test_parameters_cast_between_two_steps():
+    update = multi_update(losses, {"p": Player(optax.adam(0.1), loss="l", wrt="w", ema=0.5)})
+    state, _ = update.update(update.init({"w": jnp.ones(2)}), 0.0)
+    state = state._replace(params={"w": state.params["w"].astype(jnp.float32)})
+    assert update.update(state, 0.0)[0].params["w"].dtype == jnp.float32
+
+
+@pytest.mark.parametrize(("leaf", "given"), [("hello", "str"), (jnp.tanh, "PjitFunction"), (object(), "object")])
+def test_a_model_state_of_something_else(leaf, given):
+    update = multi_update(lambda params, state: ({"l": params["w"] ** 2}, state), {"p": PLAYER}, has_model_state=True)
+    expected = rf"^model_state must hold arrays and numbers only, got {given} at model_state\['n'\]\[0\]: "
+    with pytest.raises(ValueError, match=expected):
+        update.init({"w": 1.0}, model_state={"m": jnp.ones(2), "n": [leaf]})
+
+
+def test_a_key_of_the_state_that_is_none():
+    update = multi_update(lambda params, *, key: {"l": params["w"] ** 2}, {"p": PLAYER}, has_key=True)
+    state = update.init({"w": 1.0}, key=jax.random.key(0))
+    with pytest.raises(ValueError, match=r"^key must be one random key, such as jax.random.key\(0\), got float$"):
+        update.update(state._replace(key=1.0))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "reason"),
+    [
+        (optax.masked(SGD, {"other": True}), "pytree structure error"),
+        (optax.multi_transform({"a": SGD}, "b"), "Some parameters have no corresponding transformation"),
+    ],
+    ids=["mask", "labels"],
+)
+def test_an_optimizer_that_does_not_take_the_parameters(optimizer, reason):
+    update = multi_update(losses, {"p": Player(optimizer, loss="l", wrt="w")})
+    with pytest.raises(ValueError, match=rf"^the optimizer of player 'p' does not take its parameters: {reason}"):
+        update.init({"w": jnp.ones(2)})
+
+
+def test_an_optimizer_that_wants_the_function():
+    update = multi_update(losses, {"p": Player(optax.lbfgs(), loss="l", wrt="w")})
+    expected = r"^the optimizer down loss 'l' must do with gradients, parameters and value=: .* 'grad' and 'value_fn'$"
+    with pytest.raises(ValueError, match=expected):
+        update.update(update.init({"w": jnp.ones(2)}), 0.0)
 
 
 def test_scanning_something_else():
