@@ -13,6 +13,7 @@ from ._rows import Row, rows_from_json
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path("benchmarks/results")
+SHOWN = ("losses", "softmax", "linear", "segmentation", "updates", "detection")  # the other suites are in the report
 BEGIN, END = "<!-- figures from {}, by python -m benchmarks.readme -->", "<!-- end of figures -->"
 BLOCK = re.compile(BEGIN.format(r"(\S+)") + ".*?" + END, re.DOTALL)
 
@@ -47,7 +48,7 @@ def figures(folder: Path, root: Path = ROOT) -> str:
         BEGIN.format(folder.as_posix()),
         f"Measured on {run.date[:10]}, {run.device}, {run.threads} CPU threads ({versions}). Times are those of value "
         f"and gradient together. All of it, with errors, compile times and copies: [{report}]({report}).",
-        overview(rows),
+        overview([row for row in rows if row.suite in SHOWN]),
     ]
     if behind := slower(rows):
         lines = "\n".join(f"- {line}" for line in behind)
