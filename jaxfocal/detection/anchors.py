@@ -1,6 +1,7 @@
 """Anchors: the boxes that each place of a feature map starts from."""
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -8,6 +9,8 @@ import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
 from jaxtyping import Float
+
+from ._checks import check_float_dtype, check_size
 
 RETINANET_SIZES = tuple(tuple(int(base * 2 ** (k / 3)) for k in range(3)) for base in (32, 64, 128, 256, 512))
 RETINANET_RATIOS = (0.5, 1.0, 2.0)
@@ -59,6 +62,8 @@ class AnchorGenerator(NamedTuple):
         Raises:
           ValueError: where there are more or fewer feature maps than levels, or one is larger than the image.
         """
+        check_size("image_size", image_size)
+        check_float_dtype("dtype", dtype)
         if len(feature_sizes) != len(self.sizes):
             raise ValueError(
                 f"feature_sizes must name one size for each of the {len(self.sizes)} levels of anchors, "
@@ -69,6 +74,20 @@ class AnchorGenerator(NamedTuple):
             for sizes, feature_size in zip(self.sizes, feature_sizes, strict=True)
         ]
         return jnp.concatenate(levels)
+
+
+def check_generator(generator: AnchorGenerator) -> AnchorGenerator:
+    """The same with tuples throughout, which can be hashed; ValueError for another kind, or another nesting."""
+    if not isinstance(generator, AnchorGenerator):
+        raise ValueError(f"anchors must be an AnchorGenerator, got {type(generator).__name__}")
+    sizes, ratios = generator
+    if not all(isinstance(level, Sequence) for level in sizes):
+        raise ValueError(f"sizes must hold those of each level, as ((32,), (64,), ...), got {sizes}")
+    if not all(isinstance(ratio, Real) for ratio in ratios):
+        raise ValueError(f"aspect_ratios must be numbers, those of all levels, as (0.5, 1.0, 2.0), got {ratios}")
+    for level in sizes:
+        cell_anchors(level, ratios)
+    return AnchorGenerator(tuple(map(tuple, sizes)), tuple(ratios))
 
 
 def cell_anchors(sizes: Sequence[int], aspect_ratios: Sequence[float]) -> np.ndarray:
@@ -88,7 +107,9 @@ def cell_anchors(sizes: Sequence[int], aspect_ratios: Sequence[float]) -> np.nda
     [[-23. -11.  23.  11.]
      [-16. -16.  16.  16.]]
     """
-    if not (min(sizes, default=0) > 0 and min(aspect_ratios, default=0) > 0):
+    if not all(
+        len(lengths) and np.all(np.isfinite(lengths)) and min(lengths) > 0 for lengths in (sizes, aspect_ratios)
+    ):
         raise ValueError(f"sizes and aspect_ratios must be positive, got {tuple(sizes)} and {tuple(aspect_ratios)}")
     side = np.asarray(sizes, np.float32)
     root = np.sqrt(np.asarray(aspect_ratios, np.float32))

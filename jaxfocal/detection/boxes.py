@@ -9,6 +9,8 @@ import numpy as np
 from jax import Array
 from jaxtyping import Float
 
+from ._checks import check_floating
+
 EPS = 1e-7  # torchvision's, in the denominators of the losses
 
 
@@ -54,8 +56,7 @@ def box_iou(boxes1: Float[Array, "*b 4"], boxes2: Float[Array, "*b 4"]) -> Float
     >>> print(box_iou(jnp.array([0.0, 0.0, 2.0, 2.0]), jnp.array([1.0, 0.0, 3.0, 2.0])))
     0.33333334
     """
-    check_boxes("boxes1", boxes1)
-    check_boxes("boxes2", boxes2)
+    check_pair("boxes1", boxes1, "boxes2", boxes2)
     inter, union = _inter_union(boxes1, boxes2)
     return jnp.where(union == 0, 0, inter / jnp.where(union == 0, 1, union))
 
@@ -71,7 +72,7 @@ def pairwise_iou(boxes1: Float[Array, "n 4"], boxes2: Float[Array, "m 4"]) -> Fl
       (n, m), bit for bit ``torchvision.ops.box_iou``; 0 for two boxes without area, where that has NaN.
 
     Raises:
-      ValueError: where the last dimension is not 4.
+      ValueError: for boxes of another shape.
 
     >>> import jax.numpy as jnp
     >>> boxes = jnp.array([[0.0, 0.0, 2.0, 2.0], [1.0, 0.0, 3.0, 2.0], [8.0, 8.0, 9.0, 9.0]])
@@ -81,6 +82,10 @@ def pairwise_iou(boxes1: Float[Array, "n 4"], boxes2: Float[Array, "m 4"]) -> Fl
      [0.333 1.    0.   ]
      [0.    0.    1.   ]]
     """
+    for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2)):
+        check_boxes(name, boxes)
+        if boxes.ndim != 2:
+            raise ValueError(f"{name} must have shape (n, 4), got shape {boxes.shape}; use jax.vmap for a batch")
     return box_iou(boxes1[:, None], boxes2[None])
 
 
@@ -109,8 +114,7 @@ def giou_loss(boxes1: Float[Array, "*b 4"], boxes2: Float[Array, "*b 4"]) -> Flo
       Rezatofighi, Tsoi, Gwak, Sadeghian, Reid, Savarese, "Generalized Intersection over Union", 2019,
       https://arxiv.org/abs/1902.09630
     """
-    check_boxes("boxes1", boxes1)
-    check_boxes("boxes2", boxes2)
+    check_pair("boxes1", boxes1, "boxes2", boxes2)
     inter, union = _inter_union(boxes1, boxes2)
     width, height = _enclosing(boxes1, boxes2)
     enclosing = width * height
@@ -203,10 +207,18 @@ def clip_boxes(boxes: Float[Array, "*b 4"], height: Array | float, width: Array 
 
 def check_boxes(name: str, boxes: Array) -> None:
     """ValueError unless ``boxes`` are floating point and have four numbers each."""
-    if not jnp.issubdtype(boxes.dtype, jnp.floating):
-        raise ValueError(f"{name} must be floating point, got dtype {boxes.dtype}")
+    check_floating(name, boxes)
     if boxes.ndim < 1 or boxes.shape[-1] != 4:
         raise ValueError(f"{name} must hold x1, y1, x2, y2 along the last dimension, got shape {boxes.shape}")
+
+
+def check_pair(name1: str, boxes1: Array, name2: str, boxes2: Array) -> None:
+    """ValueError unless both are boxes, of shapes that broadcast."""
+    check_boxes(name1, boxes1)
+    check_boxes(name2, boxes2)
+    sides = zip(reversed(boxes1.shape), reversed(boxes2.shape), strict=False)
+    if any(a != b and 1 not in (a, b) for a, b in sides):
+        raise ValueError(f"{name1} and {name2} must broadcast, got shapes {boxes1.shape} and {boxes2.shape}")
 
 
 def well_formed(boxes: Any) -> Any:
@@ -248,8 +260,7 @@ def _angle(boxes: Array) -> Array:
 
 
 def _diou(boxes1: Array, boxes2: Array) -> tuple[Array, Array]:
-    check_boxes("boxes1", boxes1)
-    check_boxes("boxes2", boxes2)
+    check_pair("boxes1", boxes1, "boxes2", boxes2)
     inter, union = _inter_union(boxes1, boxes2)
     iou = inter / (union + EPS)
     width, height = _enclosing(boxes1, boxes2)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float
 
-from .boxes import check_boxes
+from .boxes import check_pair
 
 MAX_LOG_SCALE = math.log(1000 / 16)  # beyond it, exp of a wild prediction is held back
 
@@ -36,8 +36,7 @@ def encode_boxes(boxes: Float[Array, "*b 4"], anchors: Float[Array, "*b 4"]) -> 
 
     The source is ``torchvision.models.detection._utils.BoxCoder`` with weights (1, 1, 1, 1).
     """
-    check_boxes("boxes", boxes)
-    check_boxes("anchors", anchors)
+    check_pair("boxes", boxes, "anchors", anchors)
     centre, size = _centre_and_size(boxes)
     anchor_centre, anchor_size = _centre_and_size(anchors)
     return jnp.concatenate([(centre - anchor_centre) / anchor_size, jnp.log(size / anchor_size)], axis=-1)
@@ -67,8 +66,7 @@ def decode_boxes(deltas: Float[Array, "*b 4"], anchors: Float[Array, "*b 4"]) ->
 
     The source is ``torchvision.models.detection._utils.BoxCoder`` with weights (1, 1, 1, 1).
     """
-    check_boxes("deltas", deltas)
-    check_boxes("anchors", anchors)
+    check_pair("deltas", deltas, "anchors", anchors)
     anchor_centre, anchor_size = _centre_and_size(anchors.astype(deltas.dtype))
     centre = deltas[..., :2] * anchor_size + anchor_centre
     half = 0.5 * jnp.exp(jnp.minimum(deltas[..., 2:], MAX_LOG_SCALE)) * anchor_size

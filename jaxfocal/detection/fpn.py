@@ -8,6 +8,7 @@ from jax import Array
 from jax.typing import DTypeLike
 from jaxtyping import Float
 
+from ._checks import check_whole
 from .resnet import ResNet, conv
 
 fan_in_uniform = nnx.initializers.variance_scaling(1.0, "fan_in", "uniform")
@@ -60,6 +61,7 @@ class FeaturePyramid(nnx.Module):
         """Draw the initial parameters."""
         if p6_from not in ("p5", "c5"):
             raise ValueError(f"p6_from must be 'p5' or 'c5', got {p6_from!r}")
+        check_whole("out_channels", out_channels)
         options: dict[str, Any] = {
             "kernel_init": fan_in_uniform,
             "dtype": dtype,
@@ -95,6 +97,11 @@ class ResNetFPN(nnx.Module):
         """Keep both."""
         self.body = body
         self.fpn = fpn
+
+    @property
+    def out_channels(self) -> int:
+        """Of every level."""
+        return self.fpn.extra_blocks.p7.out_features
 
     def __call__(self, images: Float[Array, "b h w 3"], *, train: bool = False) -> Levels:
         """P3 to P7, at strides 8 to 128."""

@@ -10,6 +10,7 @@ from jax import Array
 from jax.typing import DTypeLike
 from jaxtyping import Float
 
+from ._checks import check_whole
 from .resnet import conv
 
 NUM_CONVS = 4
@@ -100,7 +101,7 @@ class RetinaNetHead(nnx.Module):
       rngs: for the initial parameters.
 
     Raises:
-      ValueError: where there is no class.
+      ValueError: where there is no class, or GroupNorm cannot divide the channels.
     """
 
     def __init__(
@@ -115,8 +116,9 @@ class RetinaNetHead(nnx.Module):
         rngs: nnx.Rngs,
     ):
         """Draw the initial parameters."""
-        if num_classes < 1:
-            raise ValueError(f"num_classes must be at least 1, got {num_classes}")
+        check_whole("num_classes", num_classes)
+        if group_norm and channels % min(NUM_GROUPS, channels):
+            raise ValueError(f"group_norm needs channels in {NUM_GROUPS} groups of one size, got {channels} channels")
         options: dict[str, Any] = {"group_norm": group_norm, "dtype": dtype, "param_dtype": param_dtype, "rngs": rngs}
         prior = -math.log((1 - PRIOR) / PRIOR)
         self.classification_head = ClassificationHead(channels, num_anchors, num_classes, bias=prior, **options)

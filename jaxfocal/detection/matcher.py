@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
+from ._checks import check_array, check_number
 from .boxes import box_iou, check_boxes
 
 _Best = tuple[Array, Array, Array]  # of each anchor: highest IoU, its box, whether the anchor is some box's nearest
@@ -81,6 +82,11 @@ def _check(anchors: Array, boxes: Array, valid: Array, foreground_iou: float, ba
         check_boxes(name, array)
         if array.ndim != 2:
             raise ValueError(f"{name} must have shape (n, 4), got shape {array.shape}; use jax.vmap for a batch")
+    if len(anchors) == 0:
+        raise ValueError(f"anchors must have at least one row, got shape {anchors.shape}")
+    check_array("valid", valid)
+    check_number("foreground_iou", foreground_iou)
+    check_number("background_iou", background_iou)
     if valid.shape != boxes.shape[:1] or valid.dtype != jnp.bool_:
         raise ValueError(
             f"valid must be bool of shape {boxes.shape[:1]}, as boxes has rows, got {valid.dtype} {valid.shape}"

@@ -8,9 +8,11 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
+from ._checks import check_array, check_number, check_whole
 from .boxes import box_iou, check_boxes
 
 BLOCK = 256
+KINDS = {jnp.floating: "floating point", jnp.integer: "integer", jnp.bool_: "bool"}
 
 
 class Kept(NamedTuple):
@@ -64,6 +66,7 @@ def batched_nms(
     The source is ``torchvision.ops.batched_nms``, its exact loop over the classes.
     """
     candidate = _check(boxes, scores, classes, iou_threshold, max_outputs, valid)
+    boxes, scores, classes = map(jnp.asarray, (boxes, scores, classes))
     count = len(boxes)
     block = min(BLOCK, count)
     order = jnp.lexsort((-scores, ~candidate)).astype(jnp.int32)
@@ -134,11 +137,15 @@ def _check(
     if boxes.ndim != 2 or len(boxes) == 0:
         raise ValueError(f"boxes must have shape (n, 4), n >= 1, got shape {boxes.shape}; use jax.vmap for a batch")
     candidate = jnp.ones(len(boxes), bool) if valid is None else valid
-    for name, array in (("scores", scores), ("classes", classes), ("valid", candidate)):
+    kinds = (("scores", scores, jnp.floating), ("classes", classes, jnp.integer), ("valid", candidate, jnp.bool_))
+    for name, array, kind in kinds:
+        check_array(name, array)
+        if not jnp.issubdtype(array.dtype, kind):
+            raise ValueError(f"{name} must be of {KINDS[kind]} dtype, got dtype {array.dtype}")
         if array.shape != boxes.shape[:1]:
             raise ValueError(f"{name} must have shape {boxes.shape[:1]}, one a box, got shape {array.shape}")
+    check_number("iou_threshold", iou_threshold)
     if not 0 <= iou_threshold <= 1:
         raise ValueError(f"iou_threshold must lie in [0, 1], got {iou_threshold}")
-    if max_outputs < 1:
-        raise ValueError(f"max_outputs must be at least 1, got {max_outputs}")
-    return candidate
+    check_whole("max_outputs", max_outputs)
+    return jnp.asarray(candidate)

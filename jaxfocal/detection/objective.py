@@ -10,6 +10,7 @@ from jax import Array
 from jaxtyping import Bool, Float, Int
 
 from ..losses import sigmoid_focal_loss
+from ._checks import check_array, check_floating
 from .boxes import ciou_loss, diou_loss, giou_loss, well_formed
 from .coder import decode_boxes, encode_boxes
 from .matcher import IGNORED, match_anchors
@@ -83,7 +84,7 @@ def retinanet_loss(
 
     The source is ``torchvision.models.detection.RetinaNet.compute_loss``.
     """
-    _check(outputs, anchors, boxes, labels, valid, box_loss)
+    _check(outputs, anchors, boxes, labels, valid, classification_loss, box_loss)
     one_image = partial(_image_loss, classification_loss, box_loss, jnp.asarray(anchors))
     losses = jax.vmap(one_image)(*map(jnp.asarray, (*outputs, boxes, labels, valid)))
     return {name: jnp.mean(loss) for name, loss in losses.items()}
@@ -112,6 +113,9 @@ def _image_loss(
     one_hot = (label[:, None] == jnp.arange(num_classes, dtype=jnp.int32)[None]).astype(jnp.int8)
     kept = (matches != IGNORED)[:, None]
     classification = classification_loss(logits, one_hot, where=kept, normalizer=count)
+    if not isinstance(classification, jax.Array) or classification.shape != ():
+        got = getattr(classification, "shape", type(classification).__name__)
+        raise ValueError(f"classification_loss must return one number an image, got {got}; set its reduction to 'sum'")
     target = jnp.where(positive[:, None], boxes[matched], anchors)  # deltas of 0 where there is none
     predicted = jnp.where(positive[:, None], deltas, 0)
     regression = jnp.sum(_box_loss(box_loss, predicted, target, anchors), where=positive)
@@ -136,8 +140,24 @@ def _is_bad(boxes: Any, labels: Any, num_classes: int) -> Any:
     return ~well_formed(boxes) | (labels < 0) | (labels >= num_classes)
 
 
-def _check(outputs: RetinaNetOutputs, anchors: Array, boxes: Array, labels: Array, valid: Array, box_loss: str) -> None:
+def _check(
+    outputs: RetinaNetOutputs,
+    anchors: Array,
+    boxes: Array,
+    labels: Array,
+    valid: Array,
+    classification_loss: ClassificationLoss,
+    box_loss: str,
+) -> None:
+    if not isinstance(outputs, tuple) or len(outputs) != 2:
+        raise ValueError(f"outputs must be RetinaNetOutputs, got {type(outputs).__name__}")
     logits, deltas = outputs
+    for name, array in (("cls_logits", logits), ("bbox_regression", deltas), ("anchors", anchors)):
+        check_floating(name, array)
+    for name, array in (("boxes", boxes), ("labels", labels), ("valid", valid)):
+        check_array(name, array)
+    if logits.ndim != 3 or 0 in logits.shape:
+        raise ValueError(f"cls_logits must have shape (batch, anchors, classes), got {logits.shape}")
     batch, count, num_classes = logits.shape
     if deltas.shape != (batch, count, 4):
         raise ValueError(f"bbox_regression must have shape {(batch, count, 4)}, as cls_logits, got {deltas.shape}")
@@ -155,6 +175,8 @@ def _check(outputs: RetinaNetOutputs, anchors: Array, boxes: Array, labels: Arra
     if valid.shape != boxes.shape[:2] or valid.dtype != jnp.bool_:
         raise ValueError(f"valid must be bool of shape {boxes.shape[:2]}, got {valid.dtype} {valid.shape}")
     check_box_loss(box_loss)
+    if not callable(classification_loss):
+        raise ValueError(f"classification_loss must be a function, got {classification_loss!r}")
     if any(isinstance(array, jax.core.Tracer) for array in (boxes, labels, valid)):
         return
     known_boxes, known_labels = np.asarray(boxes), np.asarray(labels)

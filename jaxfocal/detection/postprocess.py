@@ -1,7 +1,7 @@
 """From logits and deltas to detections."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,8 @@ from flax import nnx
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
+from ..losses._checks import host_values
+from ._checks import check_array, check_floating, check_number, check_whole
 from .boxes import clip_boxes
 from .coder import decode_boxes
 from .nms import batched_nms
@@ -68,7 +70,14 @@ def detect(
 
     The source is ``torchvision.models.detection.RetinaNet.postprocess_detections``.
     """
+    if not isinstance(model, RetinaNet):
+        raise ValueError(f"model must be a RetinaNet, got {type(model).__name__}")
+    _check_options(score_threshold, iou_threshold, num_candidates, max_detections)
+    check_array("images", images)
+    _check_image_sizes(image_sizes, images.shape)
     graphdef, state = nnx.split(model)
+    if isinstance(jax.tree.leaves(state)[0], jax.ShapeDtypeStruct):
+        raise ValueError("model must have parameters, got an abstract one; load_torchvision fills it")
     options = (score_threshold, iou_threshold, num_candidates, max_detections)
     return _detect(graphdef, options, state, images, jnp.asarray(image_sizes))
 
@@ -128,17 +137,25 @@ def postprocess_outputs(
     ([[0.0, 0.0, 6.0, 6.0], [0.0, 0.0, 0.0, 0.0]], [1, 0], [True, False])
     """
     logits, deltas = outputs
+    for name, array in (("cls_logits", logits), ("bbox_regression", deltas), ("anchors", anchors)):
+        check_floating(name, array)
+    check_array("image_sizes", image_sizes)
+    if logits.ndim != 3 or deltas.shape != (*logits.shape[:2], 4):
+        raise ValueError(
+            f"cls_logits and bbox_regression must have shapes (b, a, k) and (b, a, 4), got {logits.shape} "
+            f"and {deltas.shape}"
+        )
+    if not isinstance(level_sizes, list | tuple):
+        raise ValueError(f"level_sizes must be a list, how many anchors each level has, got {level_sizes!r}")
+    for size in level_sizes:
+        check_whole("level_sizes", size)
     if anchors.shape != (logits.shape[1], 4) or sum(level_sizes) != logits.shape[1]:
         raise ValueError(
             f"anchors {anchors.shape} and level_sizes {level_sizes} must fit the {logits.shape[1]} rows of the outputs"
         )
     if image_sizes.shape != (logits.shape[0], 2):
         raise ValueError(f"image_sizes must have shape {(logits.shape[0], 2)}, got {image_sizes.shape}")
-    if not 0 <= score_threshold < 1:
-        raise ValueError(f"score_threshold must lie in [0, 1), got {score_threshold}")
-    for name, number in (("num_candidates", num_candidates), ("max_detections", max_detections)):
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1, got {number}")
+    _check_options(score_threshold, iou_threshold, num_candidates, max_detections)
     dtype = jnp.promote_types(logits.dtype, jnp.float32)
     splits = np.cumsum(level_sizes)[:-1].tolist()
 
@@ -163,6 +180,38 @@ def postprocess_outputs(
         )
 
     return jax.vmap(one_image)(logits.astype(dtype), deltas.astype(dtype), image_sizes)
+
+
+def _check_options(score_threshold: float, iou_threshold: float, num_candidates: int, max_detections: int) -> None:
+    check_number("score_threshold", score_threshold)
+    if not 0 <= score_threshold < 1:
+        raise ValueError(f"score_threshold must lie in [0, 1), got {score_threshold}")
+    check_number("iou_threshold", iou_threshold)
+    if not 0 <= iou_threshold <= 1:
+        raise ValueError(f"iou_threshold must lie in [0, 1], got {iou_threshold}")
+    check_whole("num_candidates", num_candidates)
+    check_whole("max_detections", max_detections)
+
+
+def _check_image_sizes(image_sizes: Any, images_shape: tuple[int, ...]) -> None:
+    """Their shape; and where they can be seen, that they lie within the padded images."""
+    known = host_values(image_sizes)
+    dtype, shape = (image_sizes if known is None else known).dtype, np.shape(image_sizes)
+    if not (jnp.issubdtype(dtype, jnp.integer) or jnp.issubdtype(dtype, jnp.floating)):
+        raise ValueError(f"image_sizes must be heights and widths in pixels, got dtype {dtype}")
+    if len(images_shape) != 4:
+        return  # the model says it
+    if shape != (images_shape[0], 2):
+        raise ValueError(f"image_sizes must have shape {(images_shape[0], 2)}, got {shape}")
+    if known is None or not all(isinstance(n, int) for n in images_shape):
+        return
+    bad = ~((known >= 1) & (known <= np.array(images_shape[1:3]))).all(axis=1)
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise ValueError(
+            f"image_sizes must be heights and widths within those of images, {tuple(images_shape[1:3])}, "
+            f"got {known[i].tolist()} for image {i}"
+        )
 
 
 def _candidates(

@@ -9,6 +9,7 @@ from jax import Array
 from jax.typing import DTypeLike
 from jaxtyping import Float
 
+from ._checks import check_float_dtype, check_whole
 from .norms import BatchNorm, FrozenBatchNorm
 
 STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
@@ -54,8 +55,7 @@ class ResNet(nnx.Module):
             raise ValueError(f"depth must be one of {', '.join(map(str, STAGES))}, got {depth}")
         if norm not in NORMS:
             raise ValueError(f"norm must be 'batch' or 'frozen', got {norm!r}")
-        if width < 1:
-            raise ValueError(f"width must be at least 1, got {width}")
+        check_whole("width", width)
         block = BasicBlock if depth < 50 else Bottleneck
         options: dict[str, Any] = {"norm": norm, "dtype": dtype, "param_dtype": param_dtype, "rngs": rngs}
         self.conv1, self.bn1 = _conv_norm(3, width, 7, 2, **options)
@@ -132,6 +132,10 @@ def conv(
     **options: Any,
 ) -> nnx.Conv:
     """A square convolution padded by half its size on every side, as PyTorch does whatever the stride."""
+    check_float_dtype("dtype", dtype)
+    check_float_dtype("param_dtype", param_dtype)
+    if not isinstance(rngs, nnx.Rngs):
+        raise ValueError(f"rngs must be nnx.Rngs, as nnx.Rngs(0), got {rngs!r}")
     return nnx.Conv(
         channels,
         out_channels,

@@ -8,7 +8,8 @@ from jax import Array
 from jax.typing import DTypeLike
 from jaxtyping import Float
 
-from .anchors import AnchorGenerator
+from ._checks import check_array, check_whole
+from .anchors import AnchorGenerator, check_generator
 from .fpn import ResNetFPN, resnet_fpn
 from .heads import RetinaNetHead
 
@@ -27,10 +28,11 @@ class RetinaNet(nnx.Module):
     """A one-stage detector.
 
     ``model(images)`` uses the running statistics of BatchNorm; ``model(images, train=True)`` those of the batch, and
-    moves the running ones.
+    moves the running ones. ``model.train()`` and ``model.eval()`` change nothing.
 
     Args:
-      backbone: makes levels P3 to P7, as ``resnet_fpn`` does.
+      backbone: makes levels P3 to P7, as ``resnet_fpn`` does: ``backbone(images, train=...)`` gives five arrays
+        (b, h, w, c) at strides 8, 16, 32, 64 and 128, sizes rounded up, and ``backbone.out_channels`` is c.
       num_classes: K. Every class has a channel; labels are channels as they are (COCO in torchvision: 91, of which 0
         is not used).
       anchors: an ``AnchorGenerator`` of five levels.
@@ -42,7 +44,7 @@ class RetinaNet(nnx.Module):
 
     Raises:
       ValueError: for anchors of more or fewer than five levels, or of levels that differ in number of sizes, no class,
-        or an unknown box loss.
+        an unknown box loss, or a backbone that does not say its ``out_channels``.
 
     >>> import jax
     >>> rngs = nnx.Rngs(0)
@@ -58,7 +60,7 @@ class RetinaNet(nnx.Module):
 
     def __init__(
         self,
-        backbone: ResNetFPN,
+        backbone: ResNetFPN | Any,
         num_classes: int,
         *,
         anchors: AnchorGenerator | None = None,
@@ -69,15 +71,20 @@ class RetinaNet(nnx.Module):
         rngs: nnx.Rngs,
     ):
         """Draw the initial parameters of the heads."""
-        generator = AnchorGenerator() if anchors is None else anchors
+        generator = AnchorGenerator() if anchors is None else check_generator(anchors)
         if len(generator.sizes) != len(STRIDES):
             raise ValueError(f"anchors must have {len(STRIDES)} levels, those of P3 to P7, got {len(generator.sizes)}")
         if len(set(map(len, generator.sizes))) > 1:
             raise ValueError(f"anchors must have as many sizes at every level, got {generator.sizes}")
         check_box_loss(box_loss)
+        if not callable(backbone) or not hasattr(backbone, "out_channels"):
+            raise ValueError(
+                f"backbone must be a module with out_channels, as resnet_fpn makes it, got {backbone!r:.80}"
+            )
+        check_whole("backbone.out_channels", backbone.out_channels)
         self.backbone = backbone
         self.head = RetinaNetHead(
-            backbone.fpn.extra_blocks.p7.out_features,
+            backbone.out_channels,
             generator.per_location,
             num_classes,
             group_norm=group_norm,
@@ -100,13 +107,20 @@ class RetinaNet(nnx.Module):
           ``RetinaNetOutputs``.
 
         Raises:
-          ValueError: for images of another rank, number of channels or dtype.
+          ValueError: for images of another rank, number of channels or dtype, or a backbone whose levels do not fit
+            the anchors.
         """
-        if images.ndim != 4 or images.shape[-1] != 3:
+        check_array("images", images)
+        if images.ndim != 4 or images.shape[-1] != 3 or 0 in images.shape:
             raise ValueError(f"images must have shape (batch, height, width, 3), got shape {images.shape}")
         if not jnp.issubdtype(images.dtype, jnp.floating):
             raise ValueError(f"images must be floating point and normalised, got dtype {images.dtype}")
-        return RetinaNetOutputs(*self.head(self.backbone(images, train=train)))
+        levels = self.backbone(images, train=train)
+        found = [level.shape[1:] for level in levels]
+        expected = [(*size, self.backbone.out_channels) for size in self.feature_sizes(*images.shape[1:3])]
+        if found != expected and all(isinstance(n, int) for n in images.shape[1:3]):
+            raise ValueError(f"backbone must make levels of height, width and channels {expected}, got {found}")
+        return RetinaNetOutputs(*self.head(levels))
 
     def feature_sizes(self, height: int, width: int) -> list[tuple[int, int]]:
         """Height and width of levels P3 to P7."""
@@ -123,7 +137,7 @@ class RetinaNet(nnx.Module):
 
 def check_box_loss(name: str) -> None:
     """ValueError unless there is a box loss of this name."""
-    if name not in BOX_LOSSES:
+    if not isinstance(name, str) or name not in BOX_LOSSES:
         raise ValueError(f"box_loss must be one of {', '.join(BOX_LOSSES)}, got {name!r}")
 
 
@@ -138,7 +152,7 @@ def retinanet_resnet50_fpn(num_classes: int = 91, *, rngs: nnx.Rngs, **options: 
     Returns:
       The model.
     """
-    return _build(num_classes, p6_from="p5", group_norm=False, box_loss="l1", rngs=rngs, **options)
+    return _build(num_classes, p6_from="p5", group_norm=False, box_loss="l1", rngs=rngs, options=options)
 
 
 def retinanet_resnet50_fpn_v2(num_classes: int = 91, *, rngs: nnx.Rngs, **options: Any) -> RetinaNet:
@@ -152,7 +166,7 @@ def retinanet_resnet50_fpn_v2(num_classes: int = 91, *, rngs: nnx.Rngs, **option
     Returns:
       The model; its counterpart is ``torchvision.models.detection.retinanet_resnet50_fpn_v2``.
     """
-    return _build(num_classes, p6_from="c5", group_norm=True, box_loss="giou", rngs=rngs, **options)
+    return _build(num_classes, p6_from="c5", group_norm=True, box_loss="giou", rngs=rngs, options=options)
 
 
 def _build(
@@ -162,17 +176,14 @@ def _build(
     group_norm: bool,
     box_loss: str,
     rngs: nnx.Rngs,
-    norm: str = "batch",
-    dtype: DTypeLike | None = None,
-    param_dtype: DTypeLike = jnp.float32,
+    options: dict[str, Any],
 ) -> RetinaNet:
-    backbone = resnet_fpn(50, p6_from=p6_from, norm=norm, dtype=dtype, param_dtype=param_dtype, rngs=rngs)
-    return RetinaNet(
-        backbone,
-        num_classes,
-        group_norm=group_norm,
-        box_loss=box_loss,
-        dtype=dtype,
-        param_dtype=param_dtype,
-        rngs=rngs,
-    )
+    unknown = sorted(options.keys() - {"norm", "dtype", "param_dtype"})
+    if unknown:
+        raise ValueError(
+            f"options must be norm, dtype or param_dtype, got {', '.join(unknown)}; weights come by load_torchvision, "
+            "other parts by RetinaNet(resnet_fpn(50, ...), ...)"
+        )
+    backbone = resnet_fpn(50, p6_from=p6_from, rngs=rngs, **options)
+    options = {name: value for name, value in options.items() if name != "norm"}
+    return RetinaNet(backbone, num_classes, group_norm=group_norm, box_loss=box_loss, rngs=rngs, **options)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
@@ -33,7 +34,8 @@ def load_torchvision(
       ``model``.
 
     Raises:
-      ValueError: for tensors that are missing, not known, or of another shape; it names the first and both shapes.
+      ValueError: for tensors that are missing, not known, or of another shape; it names the first and both shapes. For
+        a checkpoint that holds a state_dict among other things, and a file that cannot be read.
 
     >>> from jaxfocal.detection.fpn import resnet_fpn
     >>> model = RetinaNet(resnet_fpn(18, width=8, out_channels=16, rngs=nnx.Rngs(0)), 3, rngs=nnx.Rngs(0))
@@ -41,7 +43,11 @@ def load_torchvision(
 
     The source is torchvision's ``state_dict`` layout, version 2 of its head and pyramid.
     """
-    tensors = {_newest_name(key): value for key, value in _read(state_dict).items()}
+    read = _read(state_dict)
+    _check_mapping(read)
+    tensors = {_newest_name(key): value for key, value in read.items()}
+    if len(tensors) < len(read):
+        raise ValueError("the file has tensors under both an older name and the newest")
     variables = {key: variable for key, (_, variable) in _by_name(model).items()}
     if not any(key.endswith(COUNT) for key in tensors):  # files made with frozen normalisation
         variables = {key: value for key, value in variables.items() if not key.endswith(COUNT)}
@@ -51,6 +57,8 @@ def load_torchvision(
         tensors = {key: value for key, value in tensors.items() if not key.startswith("head.")}
         variables = {key: value for key, value in variables.items() if not key.startswith("head.")}
     _check_names(tensors, variables)
+    for key in variables:
+        _check_floating(key, tensors[key])
     arrays = {key: _to_ours(_as_numpy(tensors[key])) for key, variable in variables.items()}
     for key, variable in variables.items():
         if arrays[key].shape != variable.shape:
@@ -77,15 +85,19 @@ def export_torchvision(model: RetinaNet) -> dict[str, np.ndarray]:
       back bit by bit.
 
     Raises:
-      ValueError: where parameters are traced, under ``jax.jit``.
+      ValueError: where parameters are traced, under ``jax.jit``, or abstract.
 
     >>> from jaxfocal.detection.fpn import resnet_fpn
     >>> model = RetinaNet(resnet_fpn(18, width=8, out_channels=16, rngs=nnx.Rngs(0)), 3, rngs=nnx.Rngs(0))
     >>> export_torchvision(model)["head.classification_head.cls_logits.weight"].shape  # (9 anchors * 3, 16, 3, 3)
     (27, 16, 3, 3)
     """
+    if not isinstance(model, RetinaNet):
+        raise ValueError(f"model must be a RetinaNet, got {type(model).__name__}")
     tensors = {}
     for key, (_, variable) in _by_name(model).items():
+        if not isinstance(variable.get_raw_value(), jax.Array | np.ndarray) or _is_traced(variable):
+            raise ValueError(f"model must have parameters that can be read, got {key} traced or abstract")
         array = np.array(_to_theirs(np.asarray(variable[...])), order="C")
         tensors[key] = array.astype(np.int64) if key.endswith(COUNT) else array
     return tensors
@@ -112,11 +124,40 @@ def _to_theirs(array: np.ndarray) -> np.ndarray:
 def _newest_name(key: str) -> str:
     """Names of files from before torchvision 0.13 among them."""
     parts = key.split(".")
-    if parts[:2] == ["backbone", "fpn"] and parts[2] in ("inner_blocks", "layer_blocks") and len(parts) == 5:
+    if len(parts) != 5:
+        return key
+    if parts[:2] == ["backbone", "fpn"] and parts[2] in ("inner_blocks", "layer_blocks"):
         return ".".join([*parts[:4], "0", parts[4]])
-    if parts[0] == "head" and parts[2] == "conv" and len(parts) == 5 and parts[3] in OLD_CONVS:
+    if parts[0] == "head" and parts[2] == "conv" and parts[3] in OLD_CONVS:
         return ".".join([*parts[:3], OLD_CONVS[parts[3]], parts[4]])
     return key
+
+
+def _check_mapping(tensors: Mapping[str, Any]) -> None:
+    """Of tensors under torchvision's names, and not of what training programs wrap around them."""
+    for key, value in tensors.items():
+        if not isinstance(key, str):
+            raise ValueError(f"state_dict must have names as keys, got the key {key!r}")
+        if isinstance(value, Mapping):
+            raise ValueError(
+                f"state_dict must be one of tensors, got a checkpoint that has a dict at {key!r}: pass that"
+            )
+        prefix, found, _ = key.partition("backbone.")
+        if found and prefix:
+            raise ValueError(
+                f"state_dict must have torchvision's names, got {key}; take the prefix off: "
+                f"{{k.removeprefix({prefix!r}): v for k, v in state_dict.items()}}"
+            )
+
+
+def _is_traced(variable: nnx.Variable) -> bool:
+    return isinstance(variable.get_raw_value(), jax.core.Tracer)
+
+
+def _check_floating(key: str, tensor: Any) -> None:
+    dtype = str(getattr(tensor, "dtype", type(tensor).__name__)).removeprefix("torch.")
+    if not dtype.startswith(("float", "bfloat")) and not (key.endswith(COUNT) and "int" in dtype):
+        raise ValueError(f"{key} must be a floating point tensor, got {dtype}")
 
 
 def _check_names(tensors: Mapping[str, Any], variables: Mapping[str, Any]) -> None:
@@ -137,17 +178,35 @@ def _as_numpy(tensor: Any) -> np.ndarray:
 def _read(state_dict: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
     if isinstance(state_dict, Mapping):
         return state_dict
+    if not isinstance(state_dict, str | Path):
+        hint = "; pass its state_dict()" if hasattr(state_dict, "state_dict") else ""
+        raise ValueError(f"state_dict must be a mapping or the path of a file, got {type(state_dict).__name__}{hint}")
     path = Path(state_dict)
+    if path.suffix not in (".safetensors", ".pth", ".pt"):
+        raise ValueError(f"state_dict must be a mapping, or a .safetensors or .pth file, got {str(state_dict)!r}")
+    if not path.is_file():
+        raise ValueError(f"state_dict must be a file that exists, got {str(state_dict)!r}")
+    try:
+        content = _read_file(path)
+    except ImportError:
+        raise
+    except Exception as error:  # safetensors and PyTorch raise a dozen kinds
+        what = "a file of tensors, as torch.save(model.state_dict(), path) and safetensors write them"
+        raise ValueError(f"state_dict must be {what}, got {str(state_dict)!r}: {str(error).splitlines()[0]}") from error
+    if not isinstance(content, Mapping):
+        raise ValueError(f"state_dict must be a file of a state_dict, got {type(content).__name__} in {path.name}")
+    return content
+
+
+def _read_file(path: Path) -> Any:
     if path.suffix == ".safetensors":
         try:
             from safetensors.numpy import load_file
         except ImportError:
             raise ImportError(f"{path.name} needs safetensors: pip install safetensors") from None
         return load_file(path)
-    if path.suffix in (".pth", ".pt"):
-        try:
-            import torch
-        except ImportError:
-            raise ImportError(f"{path.name} needs PyTorch: pip install 'jaxfocal[torch]'") from None
-        return torch.load(path, map_location="cpu", weights_only=True)
-    raise ValueError(f"state_dict must be a mapping, or a .safetensors or .pth file, got {str(state_dict)!r}")
+    try:
+        import torch
+    except ImportError:
+        raise ImportError(f"{path.name} needs PyTorch: pip install 'jaxfocal[torch]'") from None
+    return torch.load(path, map_location="cpu", weights_only=True)

@@ -137,3 +137,49 @@ def test_files_that_do_not_fit(weights, change, message):
 def test_a_path_of_another_kind():
     with pytest.raises(ValueError, match=r"a .safetensors or .pth file, got 'weights.npz'"):
         load_torchvision(model_with(), "weights.npz")
+
+
+WEIGHTS = export_torchvision(model_with())
+FIRST = "backbone.body.conv1.weight"
+
+
+@pytest.mark.parametrize(
+    ("state_dict", "message"),
+    [
+        (None, "state_dict must be a mapping or the path of a file, got NoneType"),
+        (
+            {f"module.{key}": value for key, value in WEIGHTS.items()},
+            r"take the prefix off: .*removeprefix\('module\.'",
+        ),
+        ({"model": WEIGHTS, "epoch": 3}, "got a checkpoint that has a dict at 'model': pass that"),
+        (WEIGHTS | {1: 2}, "names as keys, got the key 1"),
+        (WEIGHTS | {"head": 1, "head.x": 2, "backbone.fpn": 3}, "has what the model has not: head and 2 more"),
+        (WEIGHTS | {FIRST: WEIGHTS[FIRST].astype(int)}, f"{FIRST} must be a floating point tensor, got int64"),
+        (WEIGHTS | {FIRST: WEIGHTS[FIRST] + 0j}, f"{FIRST} must be a floating point tensor, got complex64"),
+        (
+            WEIGHTS | {"backbone.fpn.inner_blocks.0.weight": WEIGHTS["backbone.fpn.inner_blocks.0.0.weight"]},
+            "under both an older name and the newest",
+        ),
+        ("nowhere/weights.pth", "must be a file that exists, got 'nowhere/weights.pth'"),
+    ],
+)
+def test_what_is_no_state_dict(state_dict, message):
+    with pytest.raises(ValueError, match=message):
+        load_torchvision(model_with(), state_dict)
+
+
+@pytest.mark.parametrize(("suffix", "needs"), [(".safetensors", "safetensors"), (".pth", "torch")])
+def test_files_of_something_else(suffix, needs, tmp_path):
+    pytest.importorskip(needs, reason="reads the file")
+    path = tmp_path / f"weights{suffix}"
+    path.write_bytes(b"no tensors" * 20)
+    with pytest.raises(ValueError, match=rf"state_dict must be a file of tensors, .* got '.*weights{suffix}'"):
+        load_torchvision(model_with(), path)
+
+
+def test_parameters_that_cannot_be_read():
+    graphdef, state = nnx.split(model_with())
+    with pytest.raises(ValueError, match=r"parameters that can be read, got .* traced or abstract"):
+        jax.eval_shape(lambda state: export_torchvision(nnx.merge(graphdef, state)), state)
+    with pytest.raises(ValueError, match="model must be a RetinaNet, got dict"):
+        export_torchvision({})
