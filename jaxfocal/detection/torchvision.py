@@ -192,7 +192,8 @@ def _read(state_dict: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
         raise
     except Exception as error:  # safetensors and PyTorch raise a dozen kinds
         what = "a file of tensors, as torch.save(model.state_dict(), path) and safetensors write them"
-        raise ValueError(f"state_dict must be {what}, got {str(state_dict)!r}: {str(error).splitlines()[0]}") from error
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(f"state_dict must be {what}, got {str(state_dict)!r} ({why})") from error
     if not isinstance(content, Mapping):
         raise ValueError(f"state_dict must be a file of a state_dict, got {type(content).__name__} in {path.name}")
     return content

@@ -54,7 +54,7 @@ def training_step(
     """
     if not isinstance(model, RetinaNet):
         raise ValueError(f"model must be a RetinaNet, got {type(model).__name__}")
-    if not isinstance(optimizer, optax.GradientTransformation):
+    if not all(callable(getattr(optimizer, name, None)) for name in ("init", "update")):
         raise ValueError(f"optimizer must be of optax, as optax.sgd(1e-2), got {optimizer!r:.80}")
     split: Any = nnx.split(model, nnx.Param, ...)
     graphdef, params, model_state = split

@@ -172,9 +172,10 @@ def test_what_is_no_state_dict(state_dict, message):
 def test_files_of_something_else(suffix, needs, tmp_path):
     pytest.importorskip(needs, reason="reads the file")
     path = tmp_path / f"weights{suffix}"
-    path.write_bytes(b"no tensors" * 20)
-    with pytest.raises(ValueError, match=rf"state_dict must be a file of tensors, .* got '.*weights{suffix}'"):
-        load_torchvision(model_with(), path)
+    for content in (b"no tensors" * 20, b""):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"state_dict must be a file of tensors, .* got '.*weights{suffix}'"):
+            load_torchvision(model_with(), path)
 
 
 def test_parameters_that_cannot_be_read():

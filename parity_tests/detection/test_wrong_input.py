@@ -163,6 +163,13 @@ def test_one_message(name):
         call()
 
 
+def test_an_optimizer_is_what_has_init_and_update():
+    """``optax.MultiSteps`` is no ``GradientTransformation``."""
+    state, losses = step(optax.MultiSteps(optax.sgd(0.1), 2))
+    assert sorted(losses) == ["bbox_regression", "classification"]
+    assert isinstance(state.optimizer_state, optax.MultiStepsState)
+
+
 class Levels(nnx.Module):
     """A backbone of one's own."""
 
