@@ -186,9 +186,7 @@ def _check_options(score_threshold: float, iou_threshold: float, num_candidates:
     check_number("score_threshold", score_threshold)
     if not 0 <= score_threshold < 1:
         raise ValueError(f"score_threshold must lie in [0, 1), got {score_threshold}")
-    check_number("iou_threshold", iou_threshold)
-    if not 0 <= iou_threshold <= 1:
-        raise ValueError(f"iou_threshold must lie in [0, 1], got {iou_threshold}")
+    check_number("iou_threshold", iou_threshold)  # batched_nms checks its range
     check_whole("num_candidates", num_candidates)
     check_whole("max_detections", max_detections)
 

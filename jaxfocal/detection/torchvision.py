@@ -96,7 +96,8 @@ def export_torchvision(model: RetinaNet) -> dict[str, np.ndarray]:
         raise ValueError(f"model must be a RetinaNet, got {type(model).__name__}")
     tensors = {}
     for key, (_, variable) in _by_name(model).items():
-        if not isinstance(variable.get_raw_value(), jax.Array | np.ndarray) or _is_traced(variable):
+        value = variable.get_raw_value()
+        if not isinstance(value, jax.Array | np.ndarray) or isinstance(value, jax.core.Tracer):
             raise ValueError(f"model must have parameters that can be read, got {key} traced or abstract")
         array = np.array(_to_theirs(np.asarray(variable[...])), order="C")
         tensors[key] = array.astype(np.int64) if key.endswith(COUNT) else array
@@ -148,10 +149,6 @@ def _check_mapping(tensors: Mapping[str, Any]) -> None:
                 f"state_dict must have torchvision's names, got {key}; take the prefix off: "
                 f"{{k.removeprefix({prefix!r}): v for k, v in state_dict.items()}}"
             )
-
-
-def _is_traced(variable: nnx.Variable) -> bool:
-    return isinstance(variable.get_raw_value(), jax.core.Tracer)
 
 
 def _check_floating(key: str, tensor: Any) -> None:

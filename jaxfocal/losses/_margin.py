@@ -29,8 +29,7 @@ def odds(margin: Float[Array, "*n"]) -> tuple[Float[Array, "*n"], ...]:
 
     An infinite margin counts as the largest finite one, so that ``0 * s`` and ``0 * r`` are 0.
     """
-    largest = float(jnp.finfo(margin.dtype).max)
-    z = jnp.clip(margin, -largest, largest)
+    z = finite(margin)
     e = jnp.exp(-jnp.abs(z))
     p = jnp.where(z >= 0, 1, e) / (1 + e)
     q = jnp.where(z >= 0, e, 1) / (1 + e)
@@ -43,6 +42,12 @@ def _odds_jvp(primals, tangents):
     (z_dot,) = tangents
     p, q, s, r, d = odds(*primals)
     return (p, q, s, r, d), (p * q * z_dot, -p * q * z_dot, -q * z_dot, p * z_dot, p * z_dot)
+
+
+def finite(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """``x``, an infinite one as the largest finite one of its sign."""
+    largest = float(jnp.finfo(x.dtype).max)
+    return jnp.clip(x, -largest, largest)
 
 
 def power_of_q(r: Float[Array, "*n"], d: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:

@@ -19,7 +19,7 @@ from ._checks import (
     is_hard,
 )
 from ._logarithms import log1p_up
-from ._margin import focal_curve, odds, poly_curve, probability_or_nan, sigmoid_margin
+from ._margin import finite, focal_curve, odds, poly_curve, probability_or_nan, sigmoid_margin
 from ._power import abs_power
 from ._reduce import Reduction, keep
 from ._residual import one_residual
@@ -246,8 +246,7 @@ def _soft_parts(logits: Array, y: Array) -> tuple[Array, ...]:
 
     ``w`` underflows where ``c = 0`` only, and is ``e`` there.
     """
-    largest = float(jnp.finfo(logits.dtype).max)
-    x = jnp.clip(logits, -largest, largest)
+    x = finite(logits)
     positive = x >= 0
     m, sign = jnp.where(positive, x, -x), jnp.where(positive, 1, -1).astype(x.dtype)
     c, o = jnp.where(positive, 1 - y, y), jnp.where(positive, y, 1 - y)

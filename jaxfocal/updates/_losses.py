@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
-from ._kinds import kind
+from ._kinds import ARRAYS, kind
 
 LossesFn = Callable[..., Any]
 RESERVED = ("grad_norm/", "skipped/")
@@ -91,7 +90,7 @@ def _check_scalars(values: Any) -> None:
             raise ValueError(
                 f"a loss must be named by a string other than 'aux', 'grad_norm/...' and 'skipped/...', got {name!r}"
             )
-        is_number = isinstance(value, jax.Array | np.ndarray | np.generic | float)
+        is_number = isinstance(value, ARRAYS | float)
         if not is_number or jnp.shape(value) or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
             hint = "; reduce it first" if is_number and jnp.shape(value) else ""
             raise ValueError(f"loss {name!r} must be a floating-point scalar, got {kind(value)}{hint}")

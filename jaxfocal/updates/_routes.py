@@ -5,12 +5,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.interpreters import partial_eval
 
 from ._keys import check_key
-from ._kinds import kind
+from ._kinds import ARRAYS, kind
 from ._losses import Losses, LossesFn
 from ._player import Params, Player
 
@@ -193,6 +192,6 @@ def _extent(hits: list[bool]) -> str:
 
 def is_floating(leaf: Any) -> bool:
     """Whether a leaf is floating point: no callable, key, integer, flag, complex number, or name of a dtype."""
-    if isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
+    if isinstance(leaf, ARRAYS | jax.ShapeDtypeStruct):
         return jnp.issubdtype(leaf.dtype, jnp.floating)
     return isinstance(leaf, float)

@@ -4,11 +4,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from ._keys import check_key, is_key
-from ._kinds import kind
+from ._kinds import ARRAYS, kind
 from ._player import Params, Player
 from ._routes import check_params, is_floating
 
@@ -70,7 +69,7 @@ def check_state(state: Any, players: dict[str, Player], has_model_state: bool, h
         if not isinstance(given, dict) or given.keys() != set(of):
             got = list(given) if isinstance(given, dict) else kind(given)
             raise ValueError(f"{must}: its {field} must be those of {of}, got {got}")
-    is_count = isinstance(state.step, jax.Array | np.ndarray | np.generic | int) and not jnp.shape(state.step)
+    is_count = isinstance(state.step, ARRAYS | int) and not jnp.shape(state.step)
     if not (is_count and jnp.issubdtype(jnp.result_type(state.step), jnp.integer)):
         raise ValueError(f"{must}: its step must be an integer scalar, got {kind(state.step)}")
     for field, declared in (("model_state", has_model_state), ("key", has_key)):
@@ -126,7 +125,7 @@ def _strongly_typed(tree: Any) -> Any:
             return leaf
         if isinstance(leaf, jax.ShapeDtypeStruct):
             raise ValueError(f"init takes arrays, got {leaf}: for shapes write jax.eval_shape(update.init, params)")
-        if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
+        if not isinstance(leaf, ARRAYS | bool | int | float | complex):
             raise ValueError(
                 f"model_state must hold arrays and numbers only, got {kind(leaf)} at "
                 f"model_state{jax.tree_util.keystr(path)}: keep what else there is in losses"
@@ -155,7 +154,7 @@ def _check_movable(name: str, group: str, params: Any) -> None:
         raise ValueError(f"player {name!r} moves {group!r}, which holds no parameters, got {params!r}")
     for path, leaf in leaves:
         if not is_floating(leaf):
-            is_array = isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct)
+            is_array = isinstance(leaf, ARRAYS | jax.ShapeDtypeStruct)
             raise ValueError(
                 f"player {name!r} moves {group!r}, but its leaf {group}{jax.tree_util.keystr(path)} is "
                 f"{leaf.dtype if is_array else type(leaf).__name__}, not floating point: keep it in another group, or "
