@@ -11,7 +11,7 @@ from jaxtyping import Float
 from ._checks import NON_NEGATIVE, check_binary_labels, check_logits, check_option, is_hard
 from ._margin import focal_curve, odds, probability_or_nan, sigmoid_margin
 from ._power import abs_power
-from ._reduce import Reduction, keep, weigh
+from ._reduce import Reduction, weigh
 from ._residual import one_residual
 from ._rules import along
 
@@ -66,7 +66,7 @@ def quality_focal_loss(
     labels = check_binary_labels(labels, logits, where)
     beta = check_option("beta", beta, logits, NON_NEGATIVE)
     loss = _hard_quality if is_hard(labels) else _soft_quality
-    return reduced(loss(logits, reduced.mask, keep(labels, reduced.mask), beta))
+    return reduced.elementwise(loss, logits, labels, beta)
 
 
 def varifocal_loss(
@@ -121,7 +121,7 @@ def varifocal_loss(
     labels = check_binary_labels(labels, logits, where)
     gamma = check_option("gamma", gamma, logits, NON_NEGATIVE)
     alpha = check_option("alpha", alpha, logits, NON_NEGATIVE)
-    return reduced(_varifocal(logits, reduced.mask, keep(labels, reduced.mask), gamma, alpha))
+    return reduced.elementwise(_varifocal, logits, labels, gamma, alpha)
 
 
 def gaussian_focal_loss(
@@ -178,7 +178,7 @@ def gaussian_focal_loss(
     labels = check_binary_labels(labels, logits, where)
     alpha = check_option("alpha", alpha, logits, NON_NEGATIVE)
     beta = check_option("beta", beta, logits, NON_NEGATIVE)
-    return reduced(_gaussian(logits, reduced.mask, keep(labels, reduced.mask), alpha, beta))
+    return reduced.elementwise(_gaussian, logits, labels, alpha, beta)
 
 
 @one_residual

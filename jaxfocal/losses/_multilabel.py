@@ -8,7 +8,7 @@ from jaxtyping import Float
 from ._checks import BELOW_ONE, NON_NEGATIVE, check_binary_labels, check_logits, check_option
 from ._margin import focal_curve, odds, probability_or_nan
 from ._power import abs_power
-from ._reduce import Reduction, keep, weigh
+from ._reduce import Reduction, weigh
 from ._residual import one_residual
 
 
@@ -69,7 +69,7 @@ def asymmetric_loss(
     gamma_pos = check_option("gamma_pos", gamma_pos, logits, NON_NEGATIVE)
     gamma_neg = check_option("gamma_neg", gamma_neg, logits, NON_NEGATIVE)
     clip = check_option("clip", clip, logits, BELOW_ONE)
-    return reduced(_asymmetric(logits, reduced.mask, keep(labels, reduced.mask), gamma_pos, gamma_neg, clip))
+    return reduced.elementwise(_asymmetric, logits, labels, gamma_pos, gamma_neg, clip)
 
 
 @one_residual

@@ -12,13 +12,13 @@ from jax import Array
 
 def own_pass(x: Array) -> Array:
     """``x`` for a computation that shares no intermediate result with another one of ``x``."""
-    return jax.lax.optimization_barrier(x) if _on_cpu() else x
+    return jax.lax.optimization_barrier(x) if on_cpu() else x
 
 
 @jax.custom_jvp
 def one_pass(x: Array) -> Array:
     """``x``, computed in one loop before it is added up: a select is nothing that a library would take over."""
-    return jnp.where(x != x, jnp.nan, x) if _on_cpu() else x
+    return jnp.where(x != x, jnp.nan, x) if on_cpu() else x
 
 
 @one_pass.defjvp
@@ -26,6 +26,6 @@ def _one_pass_jvp(primals, tangents):
     return one_pass(*primals), tangents[0]
 
 
-def _on_cpu() -> bool:
+def on_cpu() -> bool:
     """Asked when a function is traced, so that the program for another platform holds no trace of it."""
     return jax.default_backend() == "cpu"

@@ -1,14 +1,17 @@
 """From one loss an element to what the caller asked for: drop, weigh, reduce."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike, DTypeLike
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 
+from ._blocks import total
 from ._checks import broadcasts_to
 from ._passes import one_pass
 
@@ -66,6 +69,17 @@ class Reduction:
             has_pixels = jnp.zeros(self.shape[:1], jnp.bool_)
         return Reduction(self.shape[:1], has_pixels, weights, reduction, normalizer)
 
+    def elementwise(
+        self, loss: Callable[..., Array], logits: Array, labels: Array, *options: Array | None
+    ) -> Float[Array, "..."]:
+        """Reduce ``loss(logits, mask, labels, *options)``, of which each value takes its own element alone."""
+        where = None if self.where is None else jnp.asarray(self.where)
+        weights = None if self.weights is None else jnp.asarray(self.weights)
+        terms, rest = partial(_weighed, loss), (where, weights, *options)
+        if self.reduction == "none":
+            return terms(logits, labels, *rest)
+        return self.of_total(total(terms, logits, labels, *rest))
+
     def __call__(self, loss: Array, denominator_weights: Array | None = None) -> Array:
         """Reduce ``loss``, which is 0 where dropped.
 
@@ -89,6 +103,18 @@ class Reduction:
         counted = keep(jnp.ones(self.shape, total.dtype), self.mask) if counted is None else counted
         kept = jnp.sum(counted if denominator_weights is None else counted * denominator_weights)
         return total / jnp.where(kept == 0, 1, kept)
+
+
+def _weighed(
+    loss: Callable[..., Array],
+    logits: Array,
+    labels: Array,
+    where: Array | None,
+    weights: Array | None,
+    *options: Array | None,
+) -> Array:
+    reduced = Reduction(logits.shape, where, weights, "none", None)
+    return reduced(loss(logits, reduced.mask, keep(labels, reduced.mask), *options))
 
 
 def keep(x: Array, mask: Array | None) -> Array:

@@ -12,6 +12,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from ._passes import own_pass
 from ._reduce import keep
+from ._rules import tangent
 
 
 def one_residual(loss: Callable[..., Array]) -> Callable[..., Array]:
@@ -40,22 +41,7 @@ def one_residual(loss: Callable[..., Array]) -> Callable[..., Array]:
             (slope,) = pullback(jnp.ones_like(value))
             terms.append(jnp.sum(slope * logits_dot, axis=tuple(range(value.ndim, logits.ndim))))
         if any(not isinstance(dot, SymbolicZero) for dot in jax.tree.leaves(rest_dot)):
-            terms.append(_tangent(partial(masked, logits), rest, rest_dot))
+            terms.append(tangent(partial(masked, logits), rest, rest_dot))
         return value, reduce(add, terms)
 
     return rule
-
-
-def _tangent(fn: Callable[..., Array], primals: list[Any], tangents: list[Any]) -> Array:
-    """``jax.jvp`` of ``fn`` along the tangents that are not symbolic zeros."""
-    leaves, treedef = jax.tree.flatten(primals)
-    dots = jax.tree.leaves(tangents)
-    live = [i for i, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
-
-    def of_live(*values: Array) -> Array:
-        filled = list(leaves)
-        for i, value in zip(live, values, strict=True):
-            filled[i] = value
-        return fn(*jax.tree.unflatten(treedef, filled))
-
-    return jax.jvp(of_live, [leaves[i] for i in live], [dots[i] for i in live])[1]

@@ -5,6 +5,7 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+import jax
 from jax import Array
 from jax.custom_derivatives import SymbolicZero
 
@@ -13,3 +14,18 @@ def along(slopes: Sequence[Callable[[], Array]], tangents: Sequence[Any]) -> Arr
     """The sum of ``slope() * tangent``; a slope whose argument does not move is not computed."""
     live = [slope() * dot for slope, dot in zip(slopes, tangents, strict=True) if not isinstance(dot, SymbolicZero)]
     return reduce(add, live)
+
+
+def tangent(fn: Callable[..., Array], primals: Sequence[Any], tangents: Sequence[Any]) -> Array:
+    """``jax.jvp`` of ``fn`` along the tangents that are not symbolic zeros."""
+    leaves, treedef = jax.tree.flatten(primals)
+    dots = jax.tree.leaves(tangents)
+    live = [i for i, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
+
+    def of_live(*values: Array) -> Array:
+        filled = list(leaves)
+        for i, value in zip(live, values, strict=True):
+            filled[i] = value
+        return fn(*jax.tree.unflatten(treedef, filled))
+
+    return jax.jvp(of_live, [leaves[i] for i in live], [dots[i] for i in live])[1]

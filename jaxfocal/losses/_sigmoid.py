@@ -21,7 +21,7 @@ from ._checks import (
 from ._logarithms import log1p_up
 from ._margin import finite, focal_curve, odds, poly_curve, probability_or_nan, sigmoid_margin
 from ._power import abs_power
-from ._reduce import Reduction, keep
+from ._reduce import Reduction
 from ._residual import one_residual
 from ._rules import along
 
@@ -87,7 +87,7 @@ def sigmoid_focal_loss(
     labels = check_binary_labels(labels, logits, where)
     gamma, alpha = check_gamma(gamma, logits), check_alpha(alpha, logits)
     loss = _hard if is_hard(labels) else _soft
-    return reduced(loss(logits, reduced.mask, keep(labels, reduced.mask), gamma, None, alpha))
+    return reduced.elementwise(loss, logits, labels, gamma, None, alpha)
 
 
 def sigmoid_poly_focal_loss(
@@ -143,7 +143,7 @@ def sigmoid_poly_focal_loss(
     gamma, alpha = check_gamma(gamma, logits), check_alpha(alpha, logits)
     epsilon = check_option("epsilon", epsilon, logits, FINITE)
     loss = _hard if is_hard(labels) else _soft
-    return reduced(loss(logits, reduced.mask, keep(labels, reduced.mask), gamma, epsilon, alpha))
+    return reduced.elementwise(loss, logits, labels, gamma, epsilon, alpha)
 
 
 def sigmoid_focal_star_loss(
@@ -196,7 +196,7 @@ def sigmoid_focal_star_loss(
     labels = check_binary_labels(labels, logits, where, soft=False)
     gamma, alpha = check_option("gamma", gamma, logits, POSITIVE), check_alpha(alpha, logits)
     beta = check_option("beta", beta, logits, FINITE)
-    return reduced(_star(logits, reduced.mask, keep(labels, reduced.mask), gamma, beta, alpha))
+    return reduced.elementwise(_star, logits, labels, gamma, beta, alpha)
 
 
 @one_residual
