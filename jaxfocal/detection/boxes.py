@@ -193,13 +193,16 @@ def clip_boxes(boxes: Float[Array, "*b 4"], height: Array | float, width: Array 
       Boxes within ``(0, 0, width, height)``; one that lies outside has no area.
 
     Raises:
-      ValueError: where the last dimension is not 4.
+      ValueError: where the last dimension is not 4, or a height or width is no scalar.
 
     >>> import jax.numpy as jnp
     >>> print(clip_boxes(jnp.array([[-3.0, 2.0, 50.0, 9.0]]), 8, 20))
     [[ 0.  2. 20.  8.]]
     """
     check_boxes("boxes", boxes)
+    for name, side in (("height", height), ("width", width)):
+        if np.ndim(side) != 0:
+            raise ValueError(f"{name} must be a scalar, got shape {np.shape(side)}")
     width, height = jnp.asarray(width, boxes.dtype), jnp.asarray(height, boxes.dtype)
     limits = jnp.stack([width, height, width, height])
     return jnp.clip(boxes, 0, limits.reshape((1,) * (boxes.ndim - 1) + (4,)))

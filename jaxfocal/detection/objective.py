@@ -10,6 +10,7 @@ from jax import Array
 from jaxtyping import Bool, Float, Int
 
 from ..losses import sigmoid_focal_loss
+from ..losses._checks import host_values
 from ._checks import check_array, check_floating
 from .boxes import ciou_loss, diou_loss, giou_loss, well_formed
 from .coder import decode_boxes, encode_boxes
@@ -71,8 +72,9 @@ def retinanet_loss(
       ``{"classification": ..., "bbox_regression": ...}``, scalars in float32 (float64 for float64 outputs).
 
     Raises:
-      ValueError: for shapes that do not match; boxes that are not finite or have x2 <= x1 or y2 <= y1, or labels out of
-        range, where they can be seen. Traced ones make both losses and their gradients NaN.
+      ValueError: for shapes that do not match; boxes or anchors that are not finite or have x2 <= x1 or y2 <= y1, or
+        labels out of range, where they lie in host memory. Boxes and labels that are traced, or held by an accelerator,
+        make both losses and their gradients NaN instead.
 
     >>> import jax.numpy as jnp
     >>> anchors = jnp.array([[0.0, 0.0, 8.0, 8.0], [20.0, 20.0, 28.0, 28.0]])
@@ -177,10 +179,16 @@ def _check(
     check_box_loss(box_loss)
     if not callable(classification_loss):
         raise ValueError(f"classification_loss must be a function, got {classification_loss!r}")
-    if any(isinstance(array, jax.core.Tracer) for array in (boxes, labels, valid)):
+    known_anchors = host_values(anchors)
+    if known_anchors is not None and not (good := well_formed(known_anchors)).all():
+        row = int(np.argmin(good))
+        raise ValueError(
+            f"anchors must be finite with x1 < x2 and y1 < y2, got {known_anchors[row].tolist()} at row {row}"
+        )
+    known_boxes, known_labels, known_valid = map(host_values, (boxes, labels, valid))
+    if known_boxes is None or known_labels is None or known_valid is None:
         return
-    known_boxes, known_labels = np.asarray(boxes), np.asarray(labels)
-    bad = np.argwhere(np.asarray(valid) & _is_bad(known_boxes, known_labels, num_classes))
+    bad = np.argwhere(known_valid & _is_bad(known_boxes, known_labels, num_classes))
     if len(bad):
         image, row = bad[0]
         raise ValueError(

@@ -1,5 +1,6 @@
 """From logits and deltas to detections."""
 
+import warnings
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -61,6 +62,9 @@ def detect(
     Raises:
       ValueError: for shapes that do not match, or options out of range.
 
+    Warns:
+      UserWarning: where pixels lie so far from normalised ones that they seem to be 0 to 255.
+
     >>> from jaxfocal.detection.fpn import resnet_fpn
     >>> rngs = nnx.Rngs(0)
     >>> model = RetinaNet(resnet_fpn(18, width=8, out_channels=16, rngs=rngs), num_classes=3, rngs=rngs)
@@ -74,6 +78,7 @@ def detect(
         raise ValueError(f"model must be a RetinaNet, got {type(model).__name__}")
     _check_options(score_threshold, iou_threshold, num_candidates, max_detections)
     check_array("images", images)
+    _warn_of_pixels(images)
     _check_image_sizes(image_sizes, images.shape)
     graphdef, state = nnx.split(model)
     if isinstance(jax.tree.leaves(state)[0], jax.ShapeDtypeStruct):
@@ -189,6 +194,17 @@ def _check_options(score_threshold: float, iou_threshold: float, num_candidates:
     check_number("iou_threshold", iou_threshold)  # batched_nms checks its range
     check_whole("num_candidates", num_candidates)
     check_whole("max_detections", max_detections)
+
+
+def _warn_of_pixels(images: Any) -> None:
+    """A warning where they can be seen and are too large for normalised ones, which end at (1 - mean) / std < 3."""
+    known = host_values(images)
+    if known is None or known.size == 0 or not (highest := float(np.max(known))) > 20:
+        return
+    warnings.warn(
+        f"images are expected normalised, as preprocess gives them, got pixels up to {highest:g}: are they 0 to 255?",
+        stacklevel=3,
+    )
 
 
 def _check_image_sizes(image_sizes: Any, images_shape: tuple[int, ...]) -> None:

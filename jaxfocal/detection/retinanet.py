@@ -116,6 +116,8 @@ class RetinaNet(nnx.Module):
         if not jnp.issubdtype(images.dtype, jnp.floating):
             raise ValueError(f"images must be floating point and normalised, got dtype {images.dtype}")
         levels = self.backbone(images, train=train)
+        if not isinstance(levels, list | tuple):
+            raise ValueError(f"backbone must return a list with an array for each level, got {type(levels).__name__}")
         found = [level.shape[1:] for level in levels]
         expected = [(*size, self.backbone.out_channels) for size in self.feature_sizes(*images.shape[1:3])]
         if found != expected and all(isinstance(n, int) for n in images.shape[1:3]):

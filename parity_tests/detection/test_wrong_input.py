@@ -139,6 +139,11 @@ CALLS = {
     "outputs": (lambda: loss(outputs={"cls_logits": 1}), "outputs must be RetinaNetOutputs, got dict"),
     "rank": (lambda: loss(outputs=d.RetinaNetOutputs(BOXES, BOXES)), "cls_logits must have shape (batch, anchors, cl"),
     "int anchors": (lambda: loss(anchors=BOXES.astype(int)), "anchors must be floating point, got dtype int64"),
+    "flat anchor": (
+        lambda: loss(anchors=np.array([[0.0, 0, 10, 10], [1, 0, 1, 10]])),
+        "anchors must be finite with x1 < x2 and y1 < y2, got [1.0, 0.0, 1.0, 10.0] at row 1",
+    ),
+    "two heights": (lambda: d.clip_boxes(BOXES, (64, 64), 64), "height must be a scalar, got shape (2,)"),
     "labels": (lambda: loss(labels=[[0, 0]]), "labels must be a NumPy or JAX array, got list"),
     "loss": (lambda: loss(classification_loss="focal"), "classification_loss must be a function, got 'focal'"),
     "tuple": (lambda: loss(classification_loss=lambda x, y, **o: (1, 2)), "must return one number an image, got tuple"),
@@ -198,6 +203,15 @@ def test_a_backbone_of_ones_own():
             outputs_of(lambda strides=strides: Levels(nnx.Rngs(0), strides))
 
 
+def test_a_backbone_returns_a_list():
+    class Named(Levels):
+        def __call__(self, images, *, train=False):
+            return dict(enumerate(super().__call__(images, train=train)))
+
+    with pytest.raises(ValueError, match="backbone must return a list with an array for each level, got dict"):
+        outputs_of(lambda: Named(nnx.Rngs(0)))
+
+
 def test_anchors_may_be_lists():
     """They become tuples: the structure of a model is hashed when it is compiled."""
     model = build(anchors=d.AnchorGenerator([[32], [64], [128], [256], [512]], [1.0]))
@@ -221,3 +235,8 @@ def test_images_narrower_than_float32_are_widened_and_mixed_ones_agree():
 def test_normalised_images_are_warned_of():
     with pytest.warns(UserWarning, match=r"got pixels down to -.* in image 0: are they normalised already"):
         d.preprocess([PHOTO * 4 - 2], min_size=40)
+
+
+def test_pixels_up_to_255_are_warned_of_by_detect():
+    with pytest.warns(UserWarning, match=r"are expected normalised, .* got pixels up to 255: are they 0 to 255"):
+        d.detect(MODEL, np.full_like(IMAGES, 255), SIZES)
