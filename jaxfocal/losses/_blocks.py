@@ -45,9 +45,10 @@ def _by_blocks(terms: Callable[..., Array], x: Array, *rest: Array | None) -> Fl
 
         return _at_once(terms, *jax.tree.map(block, (x, *rest)))
 
-    blocks, left = divmod(length, size)
-    last = of_block(length - left, left)
-    return lax.fori_loop(0, blocks, lambda i, sum_: sum_ + of_block(i * size, size), last)
+    head = length % size or size
+    return lax.fori_loop(
+        0, (length - head) // size, lambda i, sum_: sum_ + of_block(head + i * size, size), of_block(0, head)
+    )
 
 
 @partial(_by_blocks.defjvp, symbolic_zeros=True)

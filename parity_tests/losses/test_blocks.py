@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 
 import jaxfocal
 from jaxfocal.losses import _blocks
@@ -66,6 +67,22 @@ def test_the_terms_of_a_large_loss_are_never_held():
     gradient = jax.jit(jax.value_and_grad(partial(jaxfocal.sigmoid_focal_loss, reduction="sum")))
     memory = gradient.lower(logits, labels).compile(compiler_options=USUAL).memory_analysis()
     assert memory.temp_size_in_bytes <= 4 * logits.size / 8
+
+
+@pytest.mark.parametrize("rows", [62, 64])
+def test_blocks_under_shard_map_over_one_device(rows, monkeypatch):
+    monkeypatch.setattr(_blocks, "BLOCK", 16)
+    mesh, rng = jax.make_mesh((1,), ("data",), axis_types=(jax.sharding.AxisType.Auto,)), np.random.default_rng(0)
+    logits, labels = rng.normal(size=(rows, 4)), rng.integers(2, size=(rows, 4))
+
+    @partial(jax.shard_map, mesh=mesh, in_specs=(P("data"), P("data")), out_specs=P())
+    def loss(x, y):
+        return jax.lax.psum(jaxfocal.sigmoid_focal_loss(x, y, reduction="sum"), "data")
+
+    value, slope = jax.jit(jax.value_and_grad(loss))(logits, labels)
+    terms = partial(jaxfocal.sigmoid_focal_loss, labels=labels)
+    np.testing.assert_allclose(value, jnp.sum(terms(logits)), rtol=1e-12)
+    np.testing.assert_allclose(slope, jax.vjp(terms, logits)[1](jnp.ones(logits.shape))[0], rtol=1e-12)
 
 
 def test_no_blocks_where_an_axis_may_be_divided_among_devices(monkeypatch):
