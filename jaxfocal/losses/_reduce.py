@@ -113,6 +113,7 @@ def _weighed(
     weights: Array | None,
     *options: Array | None,
 ) -> Array:
+    """``weights * loss`` of a block: 0, and not looked at, where ``where`` is False."""
     reduced = Reduction(logits.shape, where, weights, "none", None)
     return reduced(loss(logits, reduced.mask, keep(labels, reduced.mask), *options))
 
