@@ -21,7 +21,6 @@ SIZES = ((256, 256), (800, 1088))
 LARGE = 512 * 512  # pixels, from which float64 takes a minute, and a call on a CPU seconds
 EFFORT = Effort(rounds=9, sample_seconds=0.05, most_seconds=8.0)
 SLOW_EFFORT = Effort(rounds=9, sample_seconds=0.0, most_seconds=8.0, warm_up=False)
-LEFT_OUT_ON_CPU = "takes minutes on a CPU"
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,12 @@ class DetectionSetup:
     def case(self, device: Device) -> Case:
         d = self.detector
         large, training, on_cpu = d.height * d.width > LARGE, d.task == "train step", device.jax.platform == "cpu"
-        burdens = training + (d.batch > 1) + (d.dtype != "float32")
-        skip = LEFT_OUT_ON_CPU if on_cpu and large and burdens > 1 else None
         return Case(
             suite=SUITE,
             name=f"RetinaNet, ResNet-{d.depth}, {d.task}, {d.batch} x {d.height} x {d.width} pixels, {d.dtype}",
             providers=(
-                Provider("jaxfocal", partial(d.program, device), skip),
-                Provider("torchvision", partial(_in_torchvision, d, device), skip),
+                Provider("jaxfocal", partial(d.program, device)),
+                Provider("torchvision", partial(_in_torchvision, d, device)),
             ),
             reference=dict if large else partial(_float64_outputs, replace(d, dtype="float32")),
             steps=1 if training else None,
