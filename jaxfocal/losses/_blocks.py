@@ -16,24 +16,24 @@ from jax import Array, lax
 from jaxtyping import Float
 
 from ._passes import on_cpu, one_pass
-from ._rules import tangent
+from ._rules import Number, tangent
 
 BLOCK = 2**18  # elements
 LEAST_BLOCKS = 4  # fewer terms stay in the cache by themselves
 
 
-def total(terms: Callable[..., Array], x: Array, *rest: Array | None) -> Float[Array, ""]:
+def total(terms: Callable[..., Array], x: Array, *rest: Number | None) -> Float[Array, ""]:
     """``sum(terms(x, *rest))`` of an elementwise function, where ``rest`` broadcasts to ``x``."""
     divided = on_cpu() and jax.device_count() == 1 and x.size >= LEAST_BLOCKS * BLOCK
     return _by_blocks(terms, x, *rest) if divided else _at_once(terms, x, *rest)
 
 
-def _at_once(terms: Callable[..., Array], x: Array, *rest: Array | None) -> Float[Array, ""]:
+def _at_once(terms: Callable[..., Array], x: Array, *rest: Number | None) -> Float[Array, ""]:
     return jnp.sum(one_pass(terms(x, *rest)))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _by_blocks(terms: Callable[..., Array], x: Array, *rest: Array | None) -> Float[Array, ""]:
+def _by_blocks(terms: Callable[..., Array], x: Array, *rest: Number | None) -> Float[Array, ""]:
     axis = int(np.argmax(x.shape)) - x.ndim  # from the right, as shapes broadcast
     length = x.shape[axis]
     size = max(1, BLOCK // (x.size // length))

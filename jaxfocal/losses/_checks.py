@@ -14,6 +14,8 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Float
 
+from ._rules import Known, Number
+
 
 class Accepted(NamedTuple):
     """The values that a hyperparameter may take."""
@@ -159,9 +161,10 @@ def check_scalar(name: str, value: ArrayLike, logits: Logits, accepted: Accepted
     return jnp.asarray(value, logits.dtype)
 
 
-def check_gamma(gamma: ArrayLike, logits: Array) -> Array:
-    """The focusing exponent."""
-    return check_option("gamma", gamma, logits, NON_NEGATIVE)
+def check_exponent(name: str, value: ArrayLike, logits: Array) -> Number:
+    """An exponent >= 0 as ``check_option``, or known where it is a number of Python or NumPy."""
+    array = check_option(name, value, logits, NON_NEGATIVE)
+    return Known(value) if isinstance(value, float | int | np.floating | np.integer) else array
 
 
 def check_alpha(alpha: ArrayLike | None, logits: Array) -> Array | None:

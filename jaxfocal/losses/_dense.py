@@ -8,12 +8,12 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-from ._checks import NON_NEGATIVE, check_binary_labels, check_logits, check_option, is_hard
-from ._margin import focal_curve, odds, probability_or_nan, sigmoid_margin
+from ._checks import NON_NEGATIVE, check_binary_labels, check_exponent, check_logits, check_option, is_hard
+from ._margin import CROSS_ENTROPY, focal_curve, odds, probability_or_nan, sigmoid_margin
 from ._power import abs_power
 from ._reduce import Reduction, weigh
 from ._residual import one_residual
-from ._rules import along
+from ._rules import Number, along
 
 
 def quality_focal_loss(
@@ -64,7 +64,7 @@ def quality_focal_loss(
     logits = check_logits(logits)
     reduced = Reduction(logits.shape, where, weights, reduction, normalizer)
     labels = check_binary_labels(labels, logits, where)
-    beta = check_option("beta", beta, logits, NON_NEGATIVE)
+    beta = check_exponent("beta", beta, logits)
     loss = _hard_quality if is_hard(labels) else _soft_quality
     return reduced.elementwise(loss, logits, labels, beta)
 
@@ -119,7 +119,7 @@ def varifocal_loss(
     logits = check_logits(logits)
     reduced = Reduction(logits.shape, where, weights, reduction, normalizer)
     labels = check_binary_labels(labels, logits, where)
-    gamma = check_option("gamma", gamma, logits, NON_NEGATIVE)
+    gamma = check_exponent("gamma", gamma, logits)
     alpha = check_option("alpha", alpha, logits, NON_NEGATIVE)
     return reduced.elementwise(_varifocal, logits, labels, gamma, alpha)
 
@@ -176,18 +176,18 @@ def gaussian_focal_loss(
     logits = check_logits(logits)
     reduced = Reduction(logits.shape, where, weights, reduction, normalizer)
     labels = check_binary_labels(labels, logits, where)
-    alpha = check_option("alpha", alpha, logits, NON_NEGATIVE)
-    beta = check_option("beta", beta, logits, NON_NEGATIVE)
+    alpha = check_exponent("alpha", alpha, logits)
+    beta = check_exponent("beta", beta, logits)
     return reduced.elementwise(_gaussian, logits, labels, alpha, beta)
 
 
 @one_residual
-def _hard_quality(logits: Array, labels: Array, beta: Array) -> Array:
+def _hard_quality(logits: Array, labels: Array, beta: Number) -> Array:
     return focal_curve(sigmoid_margin(logits, labels), beta)
 
 
 @one_residual
-def _soft_quality(logits: Array, labels: Array, beta: Array) -> Array:
+def _soft_quality(logits: Array, labels: Array, beta: Number) -> Array:
     y = probability_or_nan(labels, logits)
     _, _, s, r, _ = odds(logits)
     ce = y * s + (1 - y) * r
@@ -196,21 +196,21 @@ def _soft_quality(logits: Array, labels: Array, beta: Array) -> Array:
 
 
 @one_residual
-def _varifocal(logits: Array, labels: Array, gamma: Array, alpha: Array) -> Array:
-    y, zero = probability_or_nan(labels, logits), jnp.zeros_like(gamma)
-    ce = weigh(y, focal_curve(logits, zero)) + weigh(1 - y, focal_curve(-logits, zero))
+def _varifocal(logits: Array, labels: Array, gamma: Number, alpha: Array) -> Array:
+    y = probability_or_nan(labels, logits)
+    ce = weigh(y, focal_curve(logits, CROSS_ENTROPY)) + weigh(1 - y, focal_curve(-logits, CROSS_ENTROPY))
     return jnp.where(y == 0, weigh(alpha, focal_curve(-logits, gamma)), y * ce)
 
 
 @one_residual
-def _gaussian(logits: Array, labels: Array, alpha: Array, beta: Array) -> Array:
+def _gaussian(logits: Array, labels: Array, alpha: Number, beta: Number) -> Array:
     y = probability_or_nan(labels, logits)
     negative = weigh(abs_power(1 - y, beta), focal_curve(-logits, alpha))
     return jnp.where(y == 1, focal_curve(logits, alpha), negative)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _error_power(j: int, k: int, x: Array, y: Array, b: Array) -> Array:
+def _error_power(j: int, k: int, x: Array, y: Array, b: Number) -> Array:
     """``sign(e)**j |e|**(b - j) (p q)**k`` of the error ``e = y - p``, for ``j >= k``; what does not exist at 0 is 0.
 
     For a background label ``e`` is ``-p``, and vanishes with its own slope ``p q``. ``|e|**(b - j)`` alone may then

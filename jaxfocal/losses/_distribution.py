@@ -6,7 +6,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Float
 
 from ._checks import Accepted, as_array, check_axis, check_logits, check_values, is_hard
-from ._margin import focal_curve, softmax_margin
+from ._margin import CROSS_ENTROPY, focal_curve, softmax_margin
 from ._reduce import Reduction, keep, weigh
 from ._residual import one_residual
 
@@ -87,6 +87,5 @@ def _distribution(logits: Array, targets: Array) -> Array:
     left = jnp.clip(jnp.where(ok, targets, 0).astype(jnp.int32), 0, max(end - 1, 0))
     right = jnp.minimum(left + 1, end)
     share = jnp.where(ok, targets, jnp.nan) - left.astype(targets.dtype)
-    zero = jnp.zeros((), logits.dtype)
-    at_left, at_right = (focal_curve(softmax_margin(logits, bin), zero) for bin in (left, right))
+    at_left, at_right = (focal_curve(softmax_margin(logits, bin), CROSS_ENTROPY) for bin in (left, right))
     return weigh(1 - share, at_left) + weigh(share, at_right)

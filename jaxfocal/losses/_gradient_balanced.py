@@ -19,7 +19,7 @@ from ._checks import (
     check_option,
     check_scalar,
 )
-from ._margin import focal_curve, odds, sigmoid_margin
+from ._margin import CROSS_ENTROPY, focal_curve, odds, sigmoid_margin
 from ._reduce import Reduction, keep
 from ._residual import one_residual
 from ._statistics import AxisName, check_state, count, over_devices, zeros
@@ -250,7 +250,7 @@ def _equalized(logits: Array, labels: Array, gamma: Array, gamma_j: Array, alpha
 
 @one_residual
 def _weighted_cross_entropy(logits: Array, labels: Array, weight: Array) -> Array:
-    return weight * focal_curve(sigmoid_margin(logits, labels), jnp.zeros((), logits.dtype))
+    return weight * focal_curve(sigmoid_margin(logits, labels), CROSS_ENTROPY)
 
 
 def _gradient_size(logits: Array, labels: Array, reduced: Reduction) -> Array:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from ._checks import NON_NEGATIVE, POSITIVE, check_class_weights, check_counts, check_logits, check_scalar
 from ._classes import class_index, class_rows, label_margin
-from ._margin import focal_curve
+from ._margin import CROSS_ENTROPY, focal_curve
 from ._reduce import weigh
 from ._residual import one_residual
 from ._statistics import AxisName, check_state, count, over_devices, zeros
@@ -214,7 +214,7 @@ def _ldam(
 ) -> Array:
     index = class_index(labels)
     z = label_margin(scale * logits, labels) - scale * max_margin * rarity[index]
-    loss = focal_curve(z, jnp.zeros_like(scale))
+    loss = focal_curve(z, CROSS_ENTROPY)
     return loss if class_weights is None else weigh(class_weights[index], loss)
 
 
@@ -235,7 +235,7 @@ def _seesaw(logits: Array, labels: Array, log_counts: Array, p: Array, q: Array)
     finite = jnp.isfinite(x_t)  # a masked label costs infinity as it is
     stronger = jnp.where(finite, jnp.maximum(logits - jnp.where(finite, x_t, 0), 0), 0)
     z = label_margin(logits + p * rarer + q * jax.lax.stop_gradient(stronger), labels)
-    return focal_curve(z, jnp.zeros_like(p))
+    return focal_curve(z, CROSS_ENTROPY)
 
 
 def _check_counts(counts: ArrayLike, logits: Float[Array, "*n c"]) -> Float[Array, "c"]:

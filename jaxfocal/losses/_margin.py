@@ -20,7 +20,9 @@ from jax import Array
 from jaxtyping import Bool, Float, Int
 
 from ._logarithms import log1p_down, log1p_up
-from ._rules import along
+from ._rules import Known, Number, along
+
+CROSS_ENTROPY = Known(0)  # the exponent of the curve
 
 
 @jax.custom_jvp
@@ -50,20 +52,22 @@ def finite(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     return jnp.clip(x, -largest, largest)
 
 
-def power_of_q(r: Float[Array, "*n"], d: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
+def power_of_q(r: Float[Array, "*n"], d: Float[Array, "*n"], gamma: Number) -> Float[Array, "*n"]:
     """``q**gamma``, and 1 for ``gamma`` 0; for large ``gamma`` straight from ``r``, since ``2**-gamma`` underflows."""
+    if isinstance(gamma, Known) and gamma == CROSS_ENTROPY:
+        return jnp.ones_like(r)
     split = gamma < 64
     return jnp.where(split, jnp.exp2(-gamma), 1) * jnp.exp(-gamma * jnp.where(split, d, r))
 
 
 @jax.custom_jvp
-def focal_curve(margin: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
+def focal_curve(margin: Float[Array, "*n"], gamma: Number) -> Float[Array, "*n"]:
     """``q**gamma * s``; a margin of minus infinity costs infinity, one of plus infinity nothing."""
     _, _, s, r, d = odds(margin)
     return jnp.where(margin == -jnp.inf, jnp.inf, power_of_q(r, d, gamma) * s)
 
 
-def _focal_slope(margin: Float[Array, "*n"], gamma: Float[Array, "..."]) -> Float[Array, "*n"]:
+def _focal_slope(margin: Float[Array, "*n"], gamma: Number) -> Float[Array, "*n"]:
     """``dFL/dz = -q**gamma * (q + gamma * p * s)``."""
     p, q, s, r, d = odds(margin)
     return -power_of_q(r, d, gamma) * (q + gamma * p * s)
@@ -82,7 +86,7 @@ def _focal_curve_jvp(primals, tangents):
     )
 
 
-def poly_curve(margin: Float[Array, "*n"], gamma: Float[Array, "..."], epsilon: Array | None) -> Float[Array, "*n"]:
+def poly_curve(margin: Float[Array, "*n"], gamma: Number, epsilon: Array | None) -> Float[Array, "*n"]:
     """``q**gamma * s + epsilon * q**(gamma + 1)``; without the second term for None."""
     if epsilon is None:
         return focal_curve(margin, gamma)

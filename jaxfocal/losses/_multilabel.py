@@ -5,11 +5,12 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-from ._checks import BELOW_ONE, NON_NEGATIVE, check_binary_labels, check_logits, check_option
+from ._checks import BELOW_ONE, check_binary_labels, check_exponent, check_logits, check_option
 from ._margin import focal_curve, odds, probability_or_nan
 from ._power import abs_power
 from ._reduce import Reduction, weigh
 from ._residual import one_residual
+from ._rules import Number
 
 
 def asymmetric_loss(
@@ -66,19 +67,19 @@ def asymmetric_loss(
     logits = check_logits(logits)
     reduced = Reduction(logits.shape, where, weights, reduction, normalizer)
     labels = check_binary_labels(labels, logits, where)
-    gamma_pos = check_option("gamma_pos", gamma_pos, logits, NON_NEGATIVE)
-    gamma_neg = check_option("gamma_neg", gamma_neg, logits, NON_NEGATIVE)
+    gamma_pos = check_exponent("gamma_pos", gamma_pos, logits)
+    gamma_neg = check_exponent("gamma_neg", gamma_neg, logits)
     clip = check_option("clip", clip, logits, BELOW_ONE)
     return reduced.elementwise(_asymmetric, logits, labels, gamma_pos, gamma_neg, clip)
 
 
 @one_residual
-def _asymmetric(logits: Array, labels: Array, gamma_pos: Array, gamma_neg: Array, clip: Array) -> Array:
+def _asymmetric(logits: Array, labels: Array, gamma_pos: Number, gamma_neg: Number, clip: Array) -> Array:
     y = probability_or_nan(labels, logits)
     return weigh(y, focal_curve(logits, gamma_pos)) + weigh(1 - y, _shifted_curve(logits, gamma_neg, clip))
 
 
-def _shifted_curve(logits: Array, gamma: Array, shift: Array) -> Array:
+def _shifted_curve(logits: Array, gamma: Number, shift: Array) -> Array:
     """``-p_m**gamma * log(1 - p_m)``, ``p_m = max(p - shift, 0)``; ``1 - p_m`` is ``1 - p + shift``, a sum."""
     p, q, _, r, _ = odds(logits)
     p_m = jnp.maximum(jnp.where(q == 0, 1, p) - shift, 0)  # no slope is left there to multiply an infinite logarithm

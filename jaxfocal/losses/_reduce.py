@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from ._blocks import total
 from ._checks import broadcasts_to
 from ._passes import one_pass
+from ._rules import Number
 
 REDUCTIONS = ("none", "sum", "mean")
 
@@ -70,15 +71,15 @@ class Reduction:
         return Reduction(self.shape[:1], has_pixels, weights, reduction, normalizer)
 
     def elementwise(
-        self, loss: Callable[..., Array], logits: Array, labels: Array, *options: Array | None
+        self, loss: Callable[..., Array], logits: Array, labels: Array, *options: Number | None
     ) -> Float[Array, "..."]:
         """Reduce ``loss(logits, mask, labels, *options)``, of which each value takes its own element alone."""
         where = None if self.where is None else jnp.asarray(self.where)
         weights = None if self.weights is None else jnp.asarray(self.weights)
-        terms, rest = partial(_weighed, loss), (where, weights, *options)
+        terms = partial(_weighed, loss)
         if self.reduction == "none":
-            return terms(logits, labels, *rest)
-        return self.of_total(total(terms, logits, labels, *rest))
+            return terms(logits, labels, where, weights, *options)
+        return self.of_total(total(terms, logits, labels, where, weights, *options))
 
     def __call__(self, loss: Array, denominator_weights: Array | None = None) -> Array:
         """Reduce ``loss``, which is 0 where dropped.
@@ -111,7 +112,7 @@ def _weighed(
     labels: Array,
     where: Array | None,
     weights: Array | None,
-    *options: Array | None,
+    *options: Number | None,
 ) -> Array:
     """``weights * loss`` of a block: 0, and not looked at, where ``where`` is False."""
     reduced = Reduction(logits.shape, where, weights, "none", None)

@@ -1,6 +1,7 @@
 """Losses of independent yes-or-no labels, one logit a label."""
 
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,17 +14,17 @@ from ._checks import (
     POSITIVE,
     check_alpha,
     check_binary_labels,
-    check_gamma,
+    check_exponent,
     check_logits,
     check_option,
     is_hard,
 )
 from ._logarithms import log1p_up
-from ._margin import finite, focal_curve, odds, poly_curve, probability_or_nan, sigmoid_margin
-from ._power import abs_power
+from ._margin import CROSS_ENTROPY, finite, focal_curve, odds, poly_curve, probability_or_nan, sigmoid_margin
+from ._power import abs_power, ratio_power
 from ._reduce import Reduction
 from ._residual import one_residual
-from ._rules import along
+from ._rules import Number, along
 
 
 def sigmoid_focal_loss(
@@ -85,7 +86,7 @@ def sigmoid_focal_loss(
     logits = check_logits(logits)
     reduced = Reduction(logits.shape, where, weights, reduction, normalizer)
     labels = check_binary_labels(labels, logits, where)
-    gamma, alpha = check_gamma(gamma, logits), check_alpha(alpha, logits)
+    gamma, alpha = check_exponent("gamma", gamma, logits), check_alpha(alpha, logits)
     loss = _hard if is_hard(labels) else _soft
     return reduced.elementwise(loss, logits, labels, gamma, None, alpha)
 
@@ -140,7 +141,7 @@ def sigmoid_poly_focal_loss(
     logits = check_logits(logits)
     reduced = Reduction(logits.shape, where, weights, reduction, normalizer)
     labels = check_binary_labels(labels, logits, where)
-    gamma, alpha = check_gamma(gamma, logits), check_alpha(alpha, logits)
+    gamma, alpha = check_exponent("gamma", gamma, logits), check_alpha(alpha, logits)
     epsilon = check_option("epsilon", epsilon, logits, FINITE)
     loss = _hard if is_hard(labels) else _soft
     return reduced.elementwise(loss, logits, labels, gamma, epsilon, alpha)
@@ -200,18 +201,18 @@ def sigmoid_focal_star_loss(
 
 
 @one_residual
-def _hard(logits: Array, labels: Array, gamma: Array, epsilon: Array | None, alpha: Array | None) -> Array:
+def _hard(logits: Array, labels: Array, gamma: Number, epsilon: Array | None, alpha: Array | None) -> Array:
     return _balanced(poly_curve(sigmoid_margin(logits, labels), gamma, epsilon), labels, alpha)
 
 
 @one_residual
 def _star(logits: Array, labels: Array, gamma: Array, beta: Array, alpha: Array | None) -> Array:
     z = gamma * sigmoid_margin(logits, labels) + beta
-    return _balanced(focal_curve(z, jnp.zeros_like(gamma)) / gamma, labels, alpha)
+    return _balanced(focal_curve(z, CROSS_ENTROPY) / gamma, labels, alpha)
 
 
 @one_residual
-def _soft(logits: Array, labels: Array, gamma: Array, epsilon: Array | None, alpha: Array | None) -> Array:
+def _soft(logits: Array, labels: Array, gamma: Number, epsilon: Array | None, alpha: Array | None) -> Array:
     y = probability_or_nan(labels, logits)
     loss = _soft_curve(logits, y, gamma)
     if epsilon is not None:
@@ -230,14 +231,14 @@ def _balanced(loss: Array, labels: Array, alpha: Array | None) -> Array:
 
 
 @jax.custom_jvp
-def _soft_curve(logits: Array, y: Array, gamma: Array) -> Array:
+def _soft_curve(logits: Array, y: Array, gamma: Number) -> Array:
     """``q_t**gamma * CE`` with ``q_t = y q + (1 - y) p`` and ``CE = y s + (1 - y) r``, all terms positive."""
-    *_, ce, log_q_t = _soft_parts(logits, y)
-    return jnp.where(jnp.isinf(logits) & (ce > 0), jnp.inf, jnp.exp(gamma * log_q_t) * ce)
+    at = _SoftOdds.of(logits, y)
+    return jnp.where(jnp.isinf(logits) & (at.ce > 0), jnp.inf, at.q_power(gamma) * at.ce)
 
 
-def _soft_parts(logits: Array, y: Array) -> tuple[Array, ...]:
-    """``sign``, ``m``, ``e``, ``c``, ``o``, ``w``, ``CE`` and ``log q_t`` of ``x = sign * m`` with ``m >= 0``.
+class _SoftOdds(NamedTuple):
+    """What a soft label makes of a logit ``x = sign * m``, ``m >= 0``.
 
     As ``FL(x, y) = FL(-x, 1 - y)``, all of it is taken at ``m``: with ``e = exp(-m)``, ``c`` the mass of the labels
     that ``m`` is against, ``o`` the other,
@@ -246,14 +247,35 @@ def _soft_parts(logits: Array, y: Array) -> tuple[Array, ...]:
 
     ``w`` underflows where ``c = 0`` only, and is ``e`` there.
     """
-    x = finite(logits)
-    positive = x >= 0
-    m, sign = jnp.where(positive, x, -x), jnp.where(positive, 1, -1).astype(x.dtype)
-    c, o = jnp.where(positive, 1 - y, y), jnp.where(positive, y, 1 - y)
-    e = jnp.exp(-m)
-    w = c + o * e
-    log_w = jnp.where(w == 0, -m, jnp.log(jnp.where(w == 0, 1, w)))
-    return sign, m, e, c, o, w, c * m + log1p_up(e), log_w - log1p_up(e)
+
+    sign: Array
+    m: Array
+    e: Array
+    c: Array
+    o: Array
+    w: Array
+
+    @classmethod
+    def of(cls, logits: Array, y: Array) -> "_SoftOdds":
+        x = finite(logits)
+        positive = x >= 0
+        m, sign = jnp.where(positive, x, -x), jnp.where(positive, 1, -1).astype(x.dtype)
+        c, o = jnp.where(positive, 1 - y, y), jnp.where(positive, y, 1 - y)
+        e = jnp.exp(-m)
+        return cls(sign, m, e, c, o, c + o * e)
+
+    @property
+    def ce(self) -> Array:
+        return self.c * self.m + log1p_up(self.e)
+
+    @property
+    def log_q_t(self) -> Array:
+        log_w = jnp.where(self.w == 0, -self.m, jnp.log(jnp.where(self.w == 0, 1, self.w)))
+        return log_w - log1p_up(self.e)
+
+    def q_power(self, gamma: Number) -> Array:
+        """``q_t**gamma``"""
+        return ratio_power(self.w, 1 + self.e, self.log_q_t, gamma)
 
 
 @partial(_soft_curve.defjvp, symbolic_zeros=True)
@@ -265,12 +287,13 @@ def _soft_curve_jvp(primals, tangents):
     dFL/dgamma = q_t**gamma * CE * log q_t
     """
     x, y, gamma = primals
-    sign, m, e, c, o, w, ce, log_q_t = _soft_parts(x, y)
-    q_gamma = jnp.exp(gamma * log_q_t)
-    k = jnp.where(w == 0, 1, ce / jnp.where(w == 0, 1, w))
+    at = _SoftOdds.of(x, y)
+    sign, m, e, c, o, w = at
+    q_gamma = at.q_power(gamma)
+    k = jnp.where(w == 0, 1, at.ce / jnp.where(w == 0, 1, w))
     slopes = (
         lambda: sign * q_gamma * (gamma * ((c - o) * (k * e)) + (c - o * e)) / (1 + e),
-        lambda: -sign * q_gamma * (gamma * k * (1 - e) + m),
-        lambda: q_gamma * ce * log_q_t,
+        lambda: -sign * q_gamma * (gamma * (k * (1 - e)) + m),
+        lambda: q_gamma * at.ce * at.log_q_t,
     )
     return _soft_curve(x, y, gamma), along(slopes, tangents)

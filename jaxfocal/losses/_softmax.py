@@ -9,8 +9,8 @@ from jaxtyping import Float
 
 from ._checks import (
     FINITE,
+    NON_NEGATIVE,
     check_class_weights,
-    check_gamma,
     check_label_smoothing,
     check_logits,
     check_option,
@@ -180,7 +180,7 @@ def _softmax_loss(
 ) -> Array:
     logits = check_logits(logits)
     last, labels, reduced = class_rows(logits, labels, axis=axis, **rows)
-    gamma = _classes_last(check_gamma(gamma, logits), axis)
+    gamma = _classes_last(check_option("gamma", gamma, logits, NON_NEGATIVE), axis)
     if epsilon is not None:
         epsilon = _classes_last(check_option("epsilon", epsilon, logits, FINITE), axis)
     class_weights = check_class_weights(class_weights, logits, axis)
