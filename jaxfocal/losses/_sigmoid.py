@@ -21,7 +21,7 @@ from ._checks import (
 )
 from ._logarithms import log1p_up
 from ._margin import CROSS_ENTROPY, finite, focal_curve, odds, poly_curve, probability_or_nan, sigmoid_margin
-from ._power import abs_power, ratio_power
+from ._power import abs_power, inverse, ratio_power
 from ._reduce import Reduction
 from ._residual import one_residual
 from ._rules import Number, along
@@ -290,7 +290,7 @@ def _soft_curve_jvp(primals, tangents):
     at = _SoftOdds.of(x, y)
     sign, m, e, c, o, w = at
     q_gamma = at.q_power(gamma)
-    k = jnp.where(w == 0, 1, at.ce / jnp.where(w == 0, 1, w))
+    k = jnp.where(w < jnp.finfo(w.dtype).smallest_normal, 1, at.ce * inverse(w))
     slopes = (
         lambda: sign * q_gamma * (gamma * ((c - o) * (k * e)) + (c - o * e)) / (1 + e),
         lambda: -sign * q_gamma * (gamma * (k * (1 - e)) + m),

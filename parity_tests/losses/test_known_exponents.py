@@ -49,7 +49,7 @@ def test_the_same_as_with_an_array(loss, b):
 @pytest.mark.parametrize("b", [0, 1, 1.5, 2, 8])
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 def test_finite_in_float32(loss, b):
-    x, y = (a.ravel().astype(np.float32) for a in np.meshgrid(FAR[1:-1], LABELS[LABELS != 1e-30]))
+    x, y = (a.ravel().astype(np.float32) for a in np.meshgrid(FAR[1:-1], LABELS))
     for result in jax.jit(lambda x, y: value_and_derivatives(loss, x, y, b))(x, y):
         assert result.dtype == jnp.float32
         assert np.isfinite(result).all()
