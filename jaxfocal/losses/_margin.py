@@ -105,17 +105,6 @@ def sigmoid_margin(logits: Float[Array, "*n"], labels: Array) -> Float[Array, "*
     return sign.astype(logits.dtype) * logits
 
 
-def _sum_of_others(logits: Array, out: Bool[Array, "*n c"]) -> tuple[Array, Array, Array]:
-    """``top (*n 1)``, ``e = exp(x - top) (*n c)`` and ``sum(e) (*n 1)`` over the classes that are not ``out``.
-
-    A class with logit -inf adds nothing; where no other class is left ``e`` and the sum are 0.
-    """
-    others = jnp.where(out, -jnp.inf, logits)
-    top = largest(others)
-    e = jnp.exp(others - top)
-    return top, e, jnp.sum(e, axis=-1, keepdims=True)
-
-
 def largest(logits: Array) -> Array:
     """The row's maximum as a constant to subtract; 0 where every class is masked."""
     top = jax.lax.stop_gradient(jnp.max(logits, axis=-1, keepdims=True))
@@ -135,7 +124,7 @@ def _log_odds_against(x: Array, top: Array, total: Array) -> Array:
 @jax.custom_jvp
 def softmax_margin(logits: Float[Array, "*n c"], labels: Int[Array, "*n"]) -> Float[Array, "*n"]:
     """``x_t - logsumexp_{j != t} x_j``; the labels must lie in ``[0, c)``."""
-    top, _, total = _sum_of_others(logits, _one_hot(labels, logits.shape[-1]))
+    top, _, total = _others(logits, labels)
     x_t = jnp.take_along_axis(logits, labels[..., None], axis=-1)
     return _log_odds_against(x_t, top, total)[..., 0]
 
@@ -144,10 +133,29 @@ def softmax_margin(logits: Float[Array, "*n c"], labels: Int[Array, "*n"]) -> Fl
 def _softmax_margin_jvp(primals, tangents):
     """``dz/dx_t = 1``, ``dz/dx_j = -softmax`` over the others."""
     logits, labels = primals
-    label = _one_hot(labels, logits.shape[-1])
-    _, e, total = _sum_of_others(logits, label)
-    row = jnp.where(label, 1, -_shares(e, total))
+    row = jnp.where(_one_hot(labels, logits.shape[-1]), 1, -_softmax_of_others(logits, labels))
     return softmax_margin(logits, labels), jnp.sum(row * tangents[0], axis=-1)
+
+
+@jax.custom_jvp
+def _softmax_of_others(logits: Float[Array, "*n c"], labels: Int[Array, "*n"]) -> Float[Array, "*n c"]:
+    """The softmax over the classes other than the label; 0 for the label."""
+    _, e, total = _others(logits, labels)
+    return _shares(e, total)
+
+
+@_softmax_of_others.defjvp
+def _softmax_of_others_jvp(primals, tangents):
+    """``dp_j = p_j (dx_j - sum_k p_k dx_k)``."""
+    p = _softmax_of_others(*primals)
+    return p, p * (tangents[0] - jnp.sum(p * tangents[0], axis=-1, keepdims=True))
+
+
+def _others(logits: Array, labels: Array) -> tuple[Array, Array, Array]:
+    """``top (*n 1)`` of the row, ``e = exp(x - top) (*n c)`` with 0 for the label, and ``sum(e) (*n 1)``."""
+    top = largest(logits)
+    e = jnp.where(_one_hot(labels, logits.shape[-1]), 0, jnp.exp(logits - top))
+    return top, e, jnp.sum(e, axis=-1, keepdims=True)
 
 
 def _one_hot(labels: Int[Array, "*n"], num_classes: int) -> Bool[Array, "*n c"]:
@@ -158,25 +166,21 @@ def _one_hot(labels: Int[Array, "*n"], num_classes: int) -> Bool[Array, "*n c"]:
 def softmax_margins(logits: Float[Array, "*n c"]) -> Float[Array, "*n c"]:
     """The margin of every class against all the others, in O(c).
 
-    Only the largest logit needs the others summed apart. For any other class the sum of the others holds the largest,
-    ``exp(0) = 1``, so that taking the class's own term off the sum loses no digit.
+    Taking a class's own term off the sum loses no digit where the sum holds the largest, ``exp(0) = 1``, too.
     """
-    is_top = _is_top(logits)
-    top_logit, _, sum_of_others = _sums_with_top(logits, is_top)
-    against_top = _log_odds_against(logits, top_logit, sum_of_others)
-    top, _, total = _sum_of_others(logits, is_top)
-    return jnp.where(is_top, _log_odds_against(logits, top, total), against_top)
+    top = largest(logits)
+    return _log_odds_against(logits, top, _sum_of_other_terms(jnp.exp(logits - top), _is_top(logits)))
 
 
 @softmax_margins.defjvp
 def _softmax_margins_jvp(primals, tangents):
     """``dz_c/dx_c = 1``, ``dz_c/dx_j = -softmax`` over the classes other than ``c``."""
     (logits,), (x_dot,) = primals, tangents
-    is_top = _is_top(logits)
-    _, e, sum_of_others = _sums_with_top(logits, is_top)
-    others_dot = _shares(jnp.sum(e * x_dot, axis=-1, keepdims=True) - e * x_dot, sum_of_others)
-    _, e, total = _sum_of_others(logits, is_top)
-    top_dot = jnp.sum(_shares(e, total) * x_dot, axis=-1, keepdims=True)
+    is_top, e = _is_top(logits), jnp.exp(logits - largest(logits))
+    others = jnp.where(is_top, 1, _sum_of_other_terms(e, is_top))  # at least 1: the top is among them
+    others_dot = _shares(jnp.sum(e * x_dot, axis=-1, keepdims=True) - e * x_dot, others)
+    row_of_top = _softmax_of_others(logits, jnp.argmax(logits, axis=-1))
+    top_dot = jnp.sum(row_of_top * x_dot, axis=-1, keepdims=True)
     return softmax_margins(logits), x_dot - jnp.where(is_top, top_dot, others_dot)
 
 
@@ -206,12 +210,3 @@ def _sum_of_other_terms(terms: Array, is_top: Array) -> Float[Array, "*n c"]:
 
 def _is_top(logits: Array) -> Bool[Array, "*n c"]:
     return _one_hot(jnp.argmax(logits, axis=-1), logits.shape[-1])
-
-
-def _sums_with_top(logits: Array, is_top: Array) -> tuple[Array, Array, Float[Array, "*n c"]]:
-    """``top_logit (*n 1)``, ``e = exp(x - top_logit)``, and for each class the sum of ``e`` over all the others."""
-    top_logit = largest(logits)
-    e = jnp.exp(logits - top_logit)
-    below = jnp.where(is_top, 0, e)
-    top = jnp.sum(e - below, axis=-1, keepdims=True)
-    return top_logit, e, top + (jnp.sum(below, axis=-1, keepdims=True) - below)

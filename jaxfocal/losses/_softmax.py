@@ -49,9 +49,10 @@ def softmax_focal_loss(
     Label smoothing is that with ``(1 - label_smoothing) y + label_smoothing / C``. With ``gamma=0`` all of it, class
     weights, smoothing, ignored labels and the weighted mean, equals ``torch.nn.functional.cross_entropy``.
 
-    ``1 - p_t`` is never formed by subtraction: value and gradient keep their digits for logits of any size. A logit of
-    -inf is a masked class, which takes no part in the others; a masked class as the label, or label mass on one, is an
-    infinite loss. A logit of inf, as one of NaN, makes its row NaN.
+    ``1 - p_t`` is never formed by subtraction: value and gradient keep their digits for logits of any size, as long as
+    ``exp`` of a logit less the row's largest is a normal number, from 1.2e-38 in float32; below, it counts as 0. A
+    logit of -inf is a masked class, which takes no part in the others; a masked class as the label, or label mass on
+    one, is an infinite loss. A logit of inf, as one of NaN, makes its row NaN.
 
     Args:
       logits: floating point, classes along ``axis``. float16 and bfloat16 are computed in float32.
