@@ -9,7 +9,8 @@ from jax.typing import DTypeLike
 from jaxtyping import Float
 
 from ._checks import check_whole
-from .resnet import ResNet, conv
+from .convolution import conv
+from .resnet import ResNet
 
 fan_in_uniform = nnx.initializers.variance_scaling(1.0, "fan_in", "uniform")
 Levels = tuple[Array, Array, Array, Array, Array]

@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Float
 
 from ._checks import check_whole
-from .resnet import conv
+from .convolution import conv
 
 NUM_CONVS = 4
 NUM_GROUPS = 32

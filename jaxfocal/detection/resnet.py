@@ -2,14 +2,14 @@
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 from jax.typing import DTypeLike
 from jaxtyping import Float
 
-from ._checks import check_float_dtype, check_whole
+from ._checks import check_whole
+from .convolution import conv
 from .norms import BatchNorm, FrozenBatchNorm
 
 STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
@@ -117,37 +117,6 @@ class Bottleneck(nnx.Module):
         y = nnx.relu(self.bn2(self.conv2(y), train=train))
         y = self.bn3(self.conv3(y), train=train)
         return nnx.relu(y + _through(self.downsample, x, train))
-
-
-def conv(
-    channels: int,
-    out_channels: int,
-    size: int,
-    stride: int = 1,
-    *,
-    kernel_init: jax.nn.initializers.Initializer,
-    dtype: DTypeLike | None = None,
-    param_dtype: DTypeLike = jnp.float32,
-    rngs: nnx.Rngs,
-    **options: Any,
-) -> nnx.Conv:
-    """A square convolution padded by half its size on every side, as PyTorch does whatever the stride."""
-    check_float_dtype("dtype", dtype)
-    check_float_dtype("param_dtype", param_dtype)
-    if not isinstance(rngs, nnx.Rngs):
-        raise ValueError(f"rngs must be nnx.Rngs, as nnx.Rngs(0), got {rngs!r}")
-    return nnx.Conv(
-        channels,
-        out_channels,
-        (size, size),
-        strides=stride,
-        padding=((size // 2, size // 2),) * 2,
-        kernel_init=kernel_init,
-        dtype=dtype,
-        param_dtype=param_dtype,
-        rngs=rngs,
-        **options,
-    )
 
 
 def _conv_norm(
