@@ -54,7 +54,10 @@ def _of_pixels(
     out_sharding: Any,
     **_: Any,
 ) -> Float[Array, "b i j d"]:
-    """A 1x1 convolution as the product of matrices that it is: of its gradient XLA's CPU compiler does not see that."""
+    """A 1x1 convolution as the product of matrices that it is.
+
+    The gradient of the convolution takes several times as long from XLA's CPU compiler.
+    """
     rows, columns = strides
     pixels = images[:, ::rows, ::columns]
     contracted = (((3,), (0,)), ((), ()))
