@@ -10,6 +10,7 @@ Every focal loss with hard labels is one scalar curve of a margin ``z``, the log
 ``q`` is never formed by subtraction and ``q**gamma`` never divided by ``q``, so value, slope and curvature keep their
 digits for margins of any size and every ``gamma >= 0``. The power is ``2**-gamma * exp(-gamma * d)`` with
 ``d = r - log 2``: ``gamma`` multiplies the rounding of what it stands before, and ``d`` is small where the margin is.
+A small ``gamma`` that is known when the loss is traced takes products instead.
 """
 
 from functools import partial
@@ -20,9 +21,11 @@ from jax import Array
 from jaxtyping import Bool, Float, Int
 
 from ._logarithms import log1p_down, log1p_up
+from ._power import by_products, ratio_power
 from ._rules import Known, Number, along
 
 CROSS_ENTROPY = Known(0)  # the exponent of the curve
+MOST_PRODUCTS = 2  # every product rounds, and near margin 0 all of the bound on float32 errors is a few roundings
 
 
 @jax.custom_jvp
@@ -52,10 +55,15 @@ def finite(x: Float[Array, "*n"]) -> Float[Array, "*n"]:
     return jnp.clip(x, -largest, largest)
 
 
-def power_of_q(r: Float[Array, "*n"], d: Float[Array, "*n"], gamma: Number) -> Float[Array, "*n"]:
+def power_of_q(margin: Float[Array, "*n"], gamma: Number) -> Float[Array, "*n"]:
     """``q**gamma``, and 1 for ``gamma`` 0; for large ``gamma`` straight from ``r``, since ``2**-gamma`` underflows."""
     if isinstance(gamma, Known) and gamma == CROSS_ENTROPY:
-        return jnp.ones_like(r)
+        return jnp.ones_like(margin)
+    _, _, _, r, d = odds(margin)
+    if by_products(gamma) and 1 < gamma <= MOST_PRODUCTS:  # not 1: a quotient that is q itself would be stored
+        z = finite(margin)
+        e = jnp.exp(-jnp.abs(z))
+        return ratio_power(jnp.where(z >= 0, e, 1), 1 + e, -r, gamma)
     split = gamma < 64
     return jnp.where(split, jnp.exp2(-gamma), 1) * jnp.exp(-gamma * jnp.where(split, d, r))
 
@@ -63,20 +71,20 @@ def power_of_q(r: Float[Array, "*n"], d: Float[Array, "*n"], gamma: Number) -> F
 @jax.custom_jvp
 def focal_curve(margin: Float[Array, "*n"], gamma: Number) -> Float[Array, "*n"]:
     """``q**gamma * s``; a margin of minus infinity costs infinity, one of plus infinity nothing."""
-    _, _, s, r, d = odds(margin)
-    return jnp.where(margin == -jnp.inf, jnp.inf, power_of_q(r, d, gamma) * s)
+    _, _, s, _, _ = odds(margin)
+    return jnp.where(margin == -jnp.inf, jnp.inf, power_of_q(margin, gamma) * s)
 
 
 def _focal_slope(margin: Float[Array, "*n"], gamma: Number) -> Float[Array, "*n"]:
     """``dFL/dz = -q**gamma * (q + gamma * p * s)``."""
-    p, q, s, r, d = odds(margin)
-    return -power_of_q(r, d, gamma) * (q + gamma * p * s)
+    p, q, s, _, _ = odds(margin)
+    return -power_of_q(margin, gamma) * (q + gamma * p * s)
 
 
 def _focal_gamma_slope(margin: Array, gamma: Array) -> Array:
     """``dFL/dgamma = -q**gamma * s * r``."""
-    _, _, s, r, d = odds(margin)
-    return -power_of_q(r, d, gamma) * s * r
+    _, _, s, r, _ = odds(margin)
+    return -power_of_q(margin, gamma) * s * r
 
 
 @partial(focal_curve.defjvp, symbolic_zeros=True)
@@ -90,8 +98,7 @@ def poly_curve(margin: Float[Array, "*n"], gamma: Number, epsilon: Array | None)
     """``q**gamma * s + epsilon * q**(gamma + 1)``; without the second term for None."""
     if epsilon is None:
         return focal_curve(margin, gamma)
-    _, _, _, r, d = odds(margin)
-    return focal_curve(margin, gamma) + epsilon * power_of_q(r, d, gamma + 1)
+    return focal_curve(margin, gamma) + epsilon * power_of_q(margin, gamma + 1)
 
 
 def probability_or_nan(labels: Array, logits: Float[Array, "*n"]) -> Float[Array, "*n"]:

@@ -9,6 +9,8 @@ from parity_tests.cases import CASES, EPS, SMALLEST_NORMAL, variants_of
 from parity_tests.compiling import jit_as_usual
 from parity_tests.losses.float32_error import GAMMAS, worst_errors
 
+SPANS = (0.01, 1.0, 20.0, 90.0)
+
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.any_size], ids=lambda case: case.id)
 def test_within_the_bound(case):
@@ -17,20 +19,32 @@ def test_within_the_bound(case):
         assert worst.gradient <= 1, worst
 
 
-@pytest.mark.parametrize("span", [0.01, 1.0, 20.0, 90.0])
+@pytest.mark.parametrize("span", SPANS)
 def test_within_the_bound_everywhere(span):
     """On a grid too dense for many digits: float64, which the other laws hold to them, says what is right."""
-
-    def value_and_slope(z, gamma):
-        return jax.vmap(jax.value_and_grad(lambda z: jf.sigmoid_focal_loss(z, np.array(1), gamma=gamma)))(z)
-
-    z = np.linspace(-span, span, 200_001, dtype=np.float32)
     function = jit_as_usual(value_and_slope)
     for gamma in np.float32(GAMMAS):
-        bound = 4 * EPS * (1 + (1 + np.float64(gamma)) * np.abs(np.float64(z)))
-        for got, right in zip(function(z, gamma), function(np.float64(z), np.float64(gamma)), strict=True):
-            normal = np.abs(right) >= SMALLEST_NORMAL
-            assert (np.abs(np.float64(got) - right)[normal] <= (bound * np.abs(right))[normal]).all()
+        assert_within_the_bound(lambda z, gamma=gamma: function(z, z.dtype.type(gamma)), span, np.float64(gamma))
+
+
+@pytest.mark.parametrize("gamma", [1.5, 2.0])
+def test_within_the_bound_by_products(gamma):
+    """Where the exponent is a number when the loss is traced."""
+    function = jit_as_usual(lambda z: value_and_slope(z, gamma))
+    for span in SPANS:
+        assert_within_the_bound(function, span, gamma)
+
+
+def value_and_slope(z, gamma):
+    return jax.vmap(jax.value_and_grad(lambda z: jf.sigmoid_focal_loss(z, np.array(1), gamma=gamma)))(z)
+
+
+def assert_within_the_bound(function, span, gamma):
+    z = np.linspace(-span, span, 200_001, dtype=np.float32)
+    bound = 4 * EPS * (1 + (1 + gamma) * np.abs(np.float64(z)))
+    for got, right in zip(function(z), function(np.float64(z)), strict=True):
+        normal = np.abs(right) >= SMALLEST_NORMAL
+        assert (np.abs(np.float64(got) - right)[normal] <= (bound * np.abs(right))[normal]).all()
 
 
 @pytest.mark.parametrize(("case", "options"), variants_of())

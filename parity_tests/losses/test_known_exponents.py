@@ -55,9 +55,11 @@ def test_finite_in_float32(loss, b):
         assert np.isfinite(result).all()
 
 
-def test_the_soft_loss_takes_neither_logarithm_nor_power():
-    x = jax.ShapeDtypeStruct((1000,), jnp.float32)
-    program = jax.jit(jax.grad(lambda x, y: jf.sigmoid_focal_loss(x, y, gamma=1.5, reduction="sum"))).lower(x, x)
+@pytest.mark.parametrize("labels", [jnp.float32, jnp.uint8])
+@pytest.mark.parametrize("gamma", [1.5, 2.0])
+def test_the_focal_loss_takes_neither_logarithm_nor_power(labels, gamma):
+    x, y = (jax.ShapeDtypeStruct((1000,), dtype) for dtype in (jnp.float32, labels))
+    program = jax.jit(jax.grad(lambda x, y: jf.sigmoid_focal_loss(x, y, gamma=gamma, reduction="sum"))).lower(x, y)
     text = program.compile(compiler_options=USUAL).as_text()
     assert " log(" not in text
     assert text.count(" exponential(") == 1

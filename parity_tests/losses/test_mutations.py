@@ -22,17 +22,17 @@ def derivatives(row):
 
 # what is wrong: (module, source, wrong source, the law that must see it, the row it runs on)
 MUTATIONS = {
-    "value without gamma": ("_margin", "power_of_q(r, d, gamma) * s)", "s)", exact, "sigmoid_focal"),
-    "slope with the wrong sign": ("_margin", "return -power_of_q(r, d, gamma) * (q", "return power_of_q(r, d, gamma) * (q", exact, "sigmoid_focal"),
+    "value without gamma": ("_margin", "power_of_q(margin, gamma) * s)", "s)", exact, "sigmoid_focal"),
+    "slope with the wrong sign": ("_margin", "return -power_of_q(margin, gamma) * (q", "return power_of_q(margin, gamma) * (q", exact, "sigmoid_focal"),
     "slope without the gamma term": ("_margin", "gamma) * (q + gamma * p * s)\n", "gamma) * q\n", exact, "sigmoid_focal"),
     "slope without the gamma term, softmax": ("_margin", "gamma) * (q + gamma * p * s)\n", "gamma) * q\n", exact, "softmax_focal"),
-    "gamma slope with the wrong sign": ("_margin", "return -power_of_q(r, d, gamma) * s * r", "return power_of_q(r, d, gamma) * s * r", derivatives, "sigmoid_focal"),
+    "gamma slope with the wrong sign": ("_margin", "return -power_of_q(margin, gamma) * s * r", "return power_of_q(margin, gamma) * s * r", derivatives, "sigmoid_focal"),
     "curvature with the wrong sign": ("_margin", "(p * q * z_dot, -p * q * z_dot,", "(p * q * z_dot, p * q * z_dot,", derivatives, "sigmoid_focal"),
     "margin with the wrong sign": ("_margin", "jnp.where(labels == 1, 1.0, -1.0)", "jnp.where(labels == 1, -1.0, 1.0)", exact, "sigmoid_focal"),
     "slope of the others with the wrong sign": ("_margin", "1, -_softmax_of_others", "1, _softmax_of_others", exact, "softmax_focal"),
     "the label among the others": ("_margin", "0, jnp.exp(logits - top))", "jnp.exp(logits - top), jnp.exp(logits - top))", exact, "softmax_focal"),
     "curvature of all margins cut off": ("_margin", "jnp.exp(logits - largest(logits))\n    others", "jax.lax.stop_gradient(jnp.exp(logits - largest(logits)))\n    others", derivatives, "softmax_focal_soft"),
-    "poly: the power of gamma": ("_margin", "power_of_q(r, d, gamma + 1)", "power_of_q(r, d, gamma)", exact, "sigmoid_poly_focal"),
+    "poly: the power of gamma": ("_margin", "power_of_q(margin, gamma + 1)", "power_of_q(margin, gamma)", exact, "sigmoid_poly_focal"),
     "classes: no weights": ("_rows", "weigh(class_weights[index], loss)", "loss", exact, "softmax_focal"),
     "classes: smoothing not spread": ("_rows", "smoothing / logits.shape[-1]", "smoothing", exact, "softmax_focal"),
     "powers: slope of abs_power": ("_power", "b * signed_power(x, b - 1)", "-b * signed_power(x, b - 1)", derivatives, "gaussian_soft"),
