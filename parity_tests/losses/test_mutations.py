@@ -31,6 +31,7 @@ MUTATIONS = {
     "margin with the wrong sign": ("_margin", "jnp.where(labels == 1, 1.0, -1.0)", "jnp.where(labels == 1, -1.0, 1.0)", exact, "sigmoid_focal"),
     "slope of the others with the wrong sign": ("_margin", "1, -_softmax_of_others", "1, _softmax_of_others", exact, "softmax_focal"),
     "the label among the others": ("_margin", "0, jnp.exp(logits - top))", "jnp.exp(logits - top), jnp.exp(logits - top))", exact, "softmax_focal"),
+    "curvature of the others with the wrong sign": ("_margin", "return p, p * (tangents[0] - jnp", "return p, p * (tangents[0] + jnp", derivatives, "softmax_focal"),
     "curvature of all margins cut off": ("_margin", "jnp.exp(logits - largest(logits))\n    others", "jax.lax.stop_gradient(jnp.exp(logits - largest(logits)))\n    others", derivatives, "softmax_focal_soft"),
     "poly: the power of gamma": ("_margin", "power_of_q(margin, gamma + 1)", "power_of_q(margin, gamma)", exact, "sigmoid_poly_focal"),
     "classes: no weights": ("_rows", "weigh(class_weights[index], loss)", "loss", exact, "softmax_focal"),
