@@ -51,7 +51,7 @@ def _of_pixels(
     padding: Any,
     *,
     precision: Any,
-    out_sharding: Any,
+    out_sharding: Any = None,
     **_: Any,
 ) -> Float[Array, "b i j d"]:
     """A 1x1 convolution as the product of matrices that it is.
