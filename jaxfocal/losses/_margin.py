@@ -25,7 +25,7 @@ from ._power import by_products, ratio_power
 from ._rules import Known, Number, along
 
 CROSS_ENTROPY = Known(0)  # the exponent of the curve
-MOST_PRODUCTS = 2  # every product rounds, and near margin 0 all of the bound on float32 errors is a few roundings
+MOST_PRODUCTS_OF_Q = 2  # every product rounds, and near margin 0 all of the bound on float32 errors is a few roundings
 
 
 @jax.custom_jvp
@@ -60,7 +60,7 @@ def power_of_q(margin: Float[Array, "*n"], gamma: Number) -> Float[Array, "*n"]:
     if isinstance(gamma, Known) and gamma == CROSS_ENTROPY:
         return jnp.ones_like(margin)
     _, _, _, r, d = odds(margin)
-    if by_products(gamma) and 1 < gamma <= MOST_PRODUCTS:  # not 1: a quotient that is q itself would be stored
+    if by_products(gamma) and 1 < gamma <= MOST_PRODUCTS_OF_Q:  # not 1: a quotient that is q itself would be stored
         z = finite(margin)
         e = jnp.exp(-jnp.abs(z))
         return ratio_power(jnp.where(z >= 0, e, 1), 1 + e, -r, gamma)

@@ -290,7 +290,8 @@ def _soft_curve_jvp(primals, tangents):
     at = _SoftOdds.of(x, y)
     sign, m, e, c, o, w = at
     q_gamma = at.q_power(gamma)
-    k = jnp.where(w < jnp.finfo(w.dtype).smallest_normal, 1, at.ce * inverse(w))
+    over_w = inverse(w)
+    k = jnp.where(over_w == 0, 1, at.ce * over_w)
     slopes = (
         lambda: sign * q_gamma * (gamma * ((c - o) * (k * e)) + (c - o * e)) / (1 + e),
         lambda: -sign * q_gamma * (gamma * (k * (1 - e)) + m),
