@@ -1,5 +1,6 @@
 """The square convolutions that the network is made of."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -9,7 +10,10 @@ from jax import Array
 from jax.typing import DTypeLike
 from jaxtyping import Float
 
+from ._bfloat16 import convolve, faster_on_cpu, multiply
 from ._checks import check_float_dtype
+
+LEAST_CHANNELS = 64  # of a convolution that is worth the copies: the first one, of three colours, is not
 
 
 def conv(
@@ -38,7 +42,7 @@ def conv(
         kernel_init=kernel_init,
         dtype=dtype,
         param_dtype=param_dtype,
-        conv_general_dilated=_of_pixels if size == 1 else jax.lax.conv_general_dilated,
+        conv_general_dilated=_of_pixels if size == 1 else _of_windows,
         rngs=rngs,
         **options,
     )
@@ -61,4 +65,24 @@ def _of_pixels(
     rows, columns = strides
     pixels = images[:, ::rows, ::columns]
     contracted = (((3,), (0,)), ((), ()))
-    return jax.lax.dot_general(pixels, kernel[0, 0], contracted, precision=precision, out_sharding=out_sharding)
+    product = partial(jax.lax.dot_general, dimension_numbers=contracted, precision=precision, out_sharding=out_sharding)
+    if images.dtype == jnp.bfloat16:
+        return faster_on_cpu(multiply, product, pixels, kernel[0, 0])
+    return product(pixels, kernel[0, 0])
+
+
+def _of_windows(
+    images: Float[Array, "b h w c"],
+    kernel: Float[Array, "k k c d"],
+    strides: tuple[int, int],
+    padding: Any,
+    **options: Any,
+) -> Float[Array, "b i j d"]:
+    """A convolution; in bfloat16, a CPU does one of many channels as products of matrices too."""
+
+    def convolution(images: Array, kernel: Array) -> Array:
+        return jax.lax.conv_general_dilated(images, kernel, strides, padding, **options)
+
+    if images.dtype == jnp.bfloat16 and images.shape[-1] >= LEAST_CHANNELS:
+        return faster_on_cpu(partial(convolve, stride=strides[0]), convolution, images, kernel)
+    return convolution(images, kernel)
