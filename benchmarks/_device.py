@@ -17,6 +17,7 @@ from ._rows import Environment
 
 DeviceKind = Literal["cpu", "gpu"]
 OPENMP_WAITING = "OMP_WAIT_POLICY"  # active: PyTorch's idle threads spin, on the CPUs that JAX runs on next
+HUGE_PAGES = ", malloc with huge pages"  # after the name of a CPU
 PEERS = ("jax", "jaxlib", "optax", "numpy", "torch", "torchvision")
 
 
@@ -60,7 +61,7 @@ def set_same_conditions() -> None:
 
 def describe_environment(device: Device) -> Environment:
     """What goes into every row of a run that starts now."""
-    name = _cpu_name() if device.jax.platform == "cpu" else device.jax.device_kind
+    name = _cpu_name() + _huge_pages() if device.jax.platform == "cpu" else device.jax.device_kind
     return Environment(
         device=f"{device.jax.platform}: {name}",
         versions={
@@ -74,6 +75,12 @@ def describe_environment(device: Device) -> Environment:
         matmul_precision="highest (float32, no TF32)",
         date=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def _huge_pages() -> str:
+    """glibc reads its tunables as the process starts."""
+    tunables = os.environ.get("GLIBC_TUNABLES", "").split(":")
+    return HUGE_PAGES if {"glibc.malloc.hugetlb=1", "glibc.malloc.hugetlb=2"} & set(tunables) else ""
 
 
 def _torch_could_use_gpu() -> bool:

@@ -2,10 +2,11 @@
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ._curves import curves
+from ._device import HUGE_PAGES
 from ._plots import growth_file_name
 from ._report import overview, slower
 from ._results import REPORT, ROWS
@@ -58,19 +59,42 @@ def figures(folder: Path, root: Path = ROOT) -> str:
         for suite in dict.fromkeys(row.suite for row in rows)
         if curves([row for row in rows if row.suite == suite])
     ]
-    parts += [_about_gpus(root), END]
+    parts += [*_with_huge_pages(root), _about_gpus(root), END]
     return "\n\n".join(parts)
 
 
+def _with_huge_pages(root: Path) -> list[str]:
+    """What of it was measured once more so, for each folder of such rows: an introduction and the overview."""
+    parts = []
+    for folder in _folders(root, lambda device: device.endswith(HUGE_PAGES)):
+        rows = _rows(folder)
+        run = rows[0].environment
+        parts += [
+            f"Measured on {run.date[:10]}, {run.device}: `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` stood before the "
+            f"command, and memory that is new to the process costs both frameworks less. {_link(folder, root)}:",
+            overview([row for row in rows if row.suite in SHOWN]),
+        ]
+    return parts
+
+
 def _about_gpus(root: Path) -> str:
-    reports = [
-        (folder.parent / REPORT).relative_to(root).as_posix()
-        for folder in sorted((root / RESULTS).glob(f"*/{ROWS}"))
-        if any(row.environment.device.startswith("gpu") and row.measurement is not None for row in _rows(folder.parent))
-    ]
-    if not reports:
-        return "GPU figures are not measured yet."
-    return "On a GPU: " + ", ".join(f"[{report}]({report})" for report in reports) + "."
+    reports = [_link(folder, root) for folder in _folders(root, lambda device: device.startswith("gpu"))]
+    return f"On a GPU: {', '.join(reports)}." if reports else "GPU figures are not measured yet."
+
+
+def _folders(root: Path, wanted: Callable[[str], bool]) -> list[Path]:
+    """Those with rows that were measured on such a device."""
+
+    def measured(row: Row) -> bool:
+        return wanted(row.environment.device) and row.measurement is not None
+
+    folders = [path.parent for path in sorted((root / RESULTS).glob(f"*/{ROWS}"))]
+    return [folder for folder in folders if any(map(measured, _rows(folder)))]
+
+
+def _link(folder: Path, root: Path) -> str:
+    report = (folder / REPORT).relative_to(root).as_posix()
+    return f"[{report}]({report})"
 
 
 def _rows(folder: Path) -> list[Row]:

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import _cli, softmax
 from benchmarks._case import Provider
-from benchmarks._device import Device, choose_device, set_same_conditions
+from benchmarks._device import HUGE_PAGES, Device, choose_device, describe_environment, set_same_conditions
 from benchmarks._errors import UsageError
 from benchmarks._harness import NO_TIME_LEFT
 from benchmarks._rows import rows_from_json
@@ -203,3 +203,18 @@ def test_interrupted(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(_cli, "choose_device", interrupt)
     assert exit_status("--out", str(tmp_path)) == 130
     assert capsys.readouterr().err == "stopped: nothing was written\n"
+
+
+@pytest.mark.parametrize(
+    ("tunables", "huge"),
+    [
+        ("glibc.malloc.hugetlb=1", True),
+        ("glibc.malloc.check=3:glibc.malloc.hugetlb=2", True),
+        ("glibc.malloc.hugetlb=0", False),
+        ("", False),
+    ],
+)
+def test_rows_say_whether_malloc_has_huge_pages(tunables, huge, monkeypatch):
+    monkeypatch.setenv("GLIBC_TUNABLES", tunables)
+    environment = describe_environment(Device(jax.devices("cpu")[0], "cpu"))
+    assert environment.device.endswith(HUGE_PAGES) == huge

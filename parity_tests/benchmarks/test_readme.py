@@ -5,6 +5,7 @@ import json
 import pytest
 
 from benchmarks import readme
+from benchmarks._device import HUGE_PAGES
 from benchmarks._rows import rows_from_json
 
 TEXT = (readme.ROOT / "README.md").read_text(encoding="utf-8")
@@ -44,17 +45,30 @@ def test_another_number_in_the_rows_is_another_figure(root):
     assert "1,234 s" in after
 
 
-def test_what_is_said_of_gpus_depends_on_the_rows(root):
-    assert "GPU figures are not measured yet." in readme.figures(readme.RESULTS / "a-run", root)
+def write_rows_of(root, device):
+    """The same rows once more, as of that device."""
     rows = json.loads((root / readme.RESULTS / "a-run" / "rows.json").read_text())
     for row in rows:
-        row["environment"]["device"] = "gpu: abacus"
-    on_gpu = root / readme.RESULTS / "b-run"
-    on_gpu.mkdir()
-    (on_gpu / "rows.json").write_text(json.dumps(rows))
+        row["environment"]["device"] = device
+    (root / readme.RESULTS / "b-run").mkdir()
+    (root / readme.RESULTS / "b-run" / "rows.json").write_text(json.dumps(rows))
+
+
+def test_what_is_said_of_gpus_depends_on_the_rows(root):
+    assert "GPU figures are not measured yet." in readme.figures(readme.RESULTS / "a-run", root)
+    write_rows_of(root, "gpu: abacus")
     figures = readme.figures(readme.RESULTS / "a-run", root)
     assert "not measured yet" not in figures
     assert "On a GPU: [benchmarks/results/b-run/report.md](benchmarks/results/b-run/report.md)." in figures
+
+
+def test_rows_with_huge_pages_have_a_table_of_their_own(root):
+    before = readme.figures(readme.RESULTS / "a-run", root)
+    write_rows_of(root, "cpu: abacus" + HUGE_PAGES)
+    after = readme.figures(readme.RESULTS / "a-run", root)
+    assert "huge pages" not in before
+    assert "cpu: abacus, malloc with huge pages" in after
+    assert after.count("| case |") == before.count("| case |") + 1
 
 
 def test_a_text_without_figures():
