@@ -64,14 +64,14 @@ def figures(folder: Path, root: Path = ROOT) -> str:
 
 
 def _with_huge_pages(root: Path) -> list[str]:
-    """What of it was measured once more so, for each folder of such rows: an introduction and the overview."""
+    """For each folder of rows measured with them, where and why, and the overview."""
     parts = []
     for folder in _folders(root, lambda device: device.endswith(HUGE_PAGES)):
         rows = _rows(folder)
         run = rows[0].environment
         parts += [
-            f"Measured on {run.date[:10]}, {run.device}: `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` stood before the "
-            f"command, and memory that is new to the process costs both frameworks less. {_link(folder, root)}:",
+            f"Measured on {run.date[:10]}, {run.device}, as `GLIBC_TUNABLES` had it: memory that is new to the process "
+            f"costs both frameworks less. {_link(folder, root)}:",
             overview([row for row in rows if row.suite in SHOWN]),
         ]
     return parts

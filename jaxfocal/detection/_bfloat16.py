@@ -1,7 +1,7 @@
 """Convolutions in bfloat16 at the speed that a CPU has for it.
 
 XLA's CPU compiler runs a convolution of bfloat16, and a product of matrices with a bfloat16 result, as one of float32.
-A product with a float32 result goes to the processor's own instructions for bfloat16, in half the time. What only
+A product with a float32 result goes to the processor's own instructions for bfloat16, in about half the time. What only
 moves bfloat16 numbers the compiler widens to float32 and back; integers of 16 bits it moves as they are.
 """
 
@@ -28,6 +28,7 @@ def faster_on_cpu(fast: Callable[..., Array], product: Callable[..., Array], a: 
 
 @partial(faster_on_cpu.defjvp, symbolic_zeros=True)
 def _faster_on_cpu_jvp(fast, product, primals, tangents):
+    """``d(a b) = da b + a db``; the term of what does not move is left out."""
     return faster_on_cpu(fast, product, *primals), tangent(product, primals, tangents)
 
 
