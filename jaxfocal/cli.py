@@ -7,12 +7,19 @@ from pathlib import Path
 from typing import Annotated, Any, Protocol, TypeVar
 
 from . import __version__
+from .recipes._detector_config import DetectorConfig
 from .recipes._gan_config import GanConfig
 from .recipes._two_model_config import TwoModelConfig
 
-Config = TypeVar("Config", TwoModelConfig, GanConfig)
+Config = TypeVar("Config", TwoModelConfig, GanConfig, DetectorConfig)
 COMMANDS = ("train", "figures")
-TRAIN_EXTRA = {"matplotlib": "matplotlib", "rich": "rich", "sklearn": "scikit-learn", "tyro": "tyro"}
+TRAIN_EXTRA = {
+    "matplotlib": "matplotlib",
+    "pycocotools": "pycocotools",
+    "rich": "rich",
+    "sklearn": "scikit-learn",
+    "tyro": "tyro",
+}
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -90,6 +97,33 @@ class Gan(GanConfig):
 
 
 @dataclass(frozen=True)
+class Detector(DetectorConfig):
+    """Train a RetinaNet to find handwritten digits among things that look like them.
+
+    The scenes are made of scikit-learn's 8x8 digits. Prints COCO's average precision on scenes of other digits; writes
+    metrics.jsonl, summary.json, detector.png (losses, precision and recall) and detections.png.
+    """
+
+    out: Path = Path("runs/detector")
+    """Folder for the files of the run; made if need be."""
+    compare: bool = False
+    """Run all four losses, whatever --loss says, and print one table; each loss gets a folder in --out."""
+
+    def __post_init__(self) -> None:
+        """Check nothing yet, as for TwoModel."""
+
+    def run(self) -> int:
+        """Run the recipe and return the exit status."""
+
+        def recipe(config: DetectorConfig) -> None:
+            from .recipes import detector
+
+            (detector.compare if self.compare else detector.main)(config, self.out)
+
+        return _train(self, DetectorConfig, recipe)
+
+
+@dataclass(frozen=True)
 class Figures:
     """Draw the losses, the gradients by which they weigh examples, and the class weights.
 
@@ -139,7 +173,11 @@ def _parse(args: Sequence[str]) -> Command:
     class Train:
         """Train a small, complete example program."""
 
-        recipe: Annotated[TwoModel, subcommand("two-model")] | Annotated[Gan, subcommand("gan")]
+        recipe: (
+            Annotated[TwoModel, subcommand("two-model")]
+            | Annotated[Gan, subcommand("gan")]
+            | Annotated[Detector, subcommand("detector")]
+        )
 
         def run(self) -> int:
             return self.recipe.run()

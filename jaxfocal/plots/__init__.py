@@ -3,6 +3,8 @@
 from ._curves import class_weights_figure as class_weights_figure
 from ._curves import focal_curves_figure as focal_curves_figure
 from ._curves import weighting_figure as weighting_figure
+from ._detections import detections_figure as detections_figure
+from ._detections import precision_figure as precision_figure
 from ._drawing import moving_mean as moving_mean
 from ._training import comparison_figure as comparison_figure
 from ._training import distances_figure as distances_figure
