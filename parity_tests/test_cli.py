@@ -11,7 +11,7 @@ import pytest
 
 import jaxfocal
 from jaxfocal import cli
-from jaxfocal.recipes import _progress, gan, two_model
+from jaxfocal.recipes import _progress, detector, gan, two_model
 
 FIGURES = ["focal_curves.png", "weighting.png", "class_weights.png"]
 
@@ -56,10 +56,21 @@ def test_help_names_every_option(capsys):
     text = capsys.readouterr().out
     for option in ("--loss {bce,wgan-gp}", "--order", "--n-critic", "--steps", "--seed", "--ema", "runs/gan"):
         assert option in text
+    assert exit_status("train", "detector", "--help") == 0
+    text = capsys.readouterr().out
+    for option in (
+        "--loss {focal,balanced,ohem,ce}",
+        "--steps",
+        "--seed",
+        "--batch-size",
+        "--compare",
+        "runs/detector",
+    ):
+        assert option in text
 
 
 def test_importing_is_light():
-    heavy = ["flax", "matplotlib", "sklearn", "rich", "tyro", "torch"]
+    heavy = ["flax", "matplotlib", "pycocotools", "sklearn", "rich", "tyro", "torch"]
     done = python(f"import sys, jaxfocal, jaxfocal.cli\nprint([m for m in {heavy} if m in sys.modules])")
     assert done.stdout == "[]\n"
 
@@ -124,7 +135,7 @@ def test_bad_options_give_one_message_and_status_2(tmp_path, monkeypatch, capsys
     ("args", "expected"),
     [
         ([], "{train, figures}"),
-        (["train"], "{two-model, gan}"),
+        (["train"], "{two-model, gan, detector}"),
         (["trian"], "Available subcommands: train, figures"),
         (["train", "two"], "two-model"),
         (["figures", "two-model"], "Unrecognized options: two-model"),
@@ -167,6 +178,34 @@ def test_the_gan_runs_with_the_options_given(tmp_path, monkeypatch):
     args = ("--loss", "wgan-gp", "--n-critic", "3", "--order", "simultaneous", "--seed", "4", "--out", str(tmp_path))
     assert exit_status("train", "gan", *args) == 0
     assert asked == [(gan.GanConfig(loss="wgan-gp", n_critic=3, order="simultaneous", seed=4), tmp_path)]
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["--loss", "hinge"], "ohem"),
+        (["--steps", "0"], "error: steps must be an integer of at least 1, got 0\n"),
+        (["--learning-rate", "nan"], "error: learning_rate must be finite and above 0, got nan\n"),
+        (["--batch-size", "0"], "error: batch_size must be an integer of at least 1, got 0\n"),
+        (["--seed", "-1"], "error: seed must be an integer in [0, 2**31), got -1\n"),
+    ],
+)
+def test_bad_options_of_the_detector(tmp_path, monkeypatch, capsys, args, expected):
+    monkeypatch.chdir(tmp_path)
+    assert exit_status("train", "detector", *args) == 2
+    message = capsys.readouterr().err
+    assert expected in message
+    assert "Traceback" not in message
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("args", "function"), [([], "main"), (["--compare"], "compare")])
+def test_the_detector_runs_with_the_options_given(tmp_path, monkeypatch, args, function):
+    asked = []
+    monkeypatch.setattr(detector, function, lambda config, out: asked.append((config, out)))
+    options = ("--loss", "ohem", "--steps", "9", "--batch-size", "2", "--seed", "4", "--out", str(tmp_path))
+    assert exit_status("train", "detector", *options, *args) == 0
+    assert asked == [(detector.DetectorConfig(loss="ohem", steps=9, batch_size=2, seed=4), tmp_path)]
 
 
 @pytest.mark.parametrize("compare", [[], ["--compare"]])
@@ -236,6 +275,7 @@ for module in {modules}:
             ["tyro", "rich", "sklearn", "matplotlib"],
             ["tyro", "rich", "scikit-learn", "matplotlib"],
         ),
+        (["train", "detector"], ["pycocotools"], ["pycocotools"]),
         (["figures"], ["tyro", "matplotlib"], ["tyro", "matplotlib"]),
     ],
 )

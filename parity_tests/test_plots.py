@@ -132,3 +132,31 @@ def test_lines_of_a_figure_differ_in_colour_and_dashes():
 
 def test_no_figure_is_known_to_pyplot():
     assert plots.training_figure({"l1": [1.0]}, RECALL, COUNTS).canvas.manager is None
+
+
+def test_precision_figure_draws_each_curve_beside_the_losses():
+    precisions = {"focal": [1.0, 0.5, 0.0], "ce": [1.0, 1.0, 1.0]}
+    left, right = plots.precision_figure(precisions, losses={"l": [2.0, 1.0]}).axes
+    np.testing.assert_array_equal(left.lines[0].get_ydata(), [2.0, 1.0])
+    for line, (name, values) in zip(right.lines, precisions.items(), strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), [0, 0.5, 1])
+        np.testing.assert_array_equal(line.get_ydata(), values)
+        assert line.get_label() == f"{name} ({np.mean(values):.2f})"
+    (alone,) = plots.precision_figure(precisions, title="a detector").axes
+    assert len(alone.lines) == 2
+
+
+def test_detections_figure_outlines_true_and_found_boxes():
+    images = np.random.default_rng(0).random((4, 8, 8))
+    boxes = [[[1.0, 2, 5, 8]], np.zeros((0, 4)), [[0.0, 0, 8, 8]], [[1.0, 1, 2, 2], [3.0, 3, 4, 4]]]
+    found, scores = [[[1.0, 2, 5, 7]], [[0.0, 0, 1, 1]], np.zeros((0, 4)), []], [[0.625], [0.5], [], []]
+    figure = plots.detections_figure(images, boxes, found, scores, title="scenes")
+    assert len(figure.axes) == 6
+    for axes, image, true, seen, score in zip(figure.axes, images, boxes, found, scores, strict=False):
+        np.testing.assert_array_equal(axes.images[0].get_array(), image)
+        drawn = [[*patch.get_xy(), patch.get_width(), patch.get_height()] for patch in axes.patches]
+        corners = np.array([*np.reshape(true, (-1, 4)), *np.reshape(seen, (-1, 4))])
+        np.testing.assert_array_equal(drawn, np.c_[corners[:, :2] - 0.5, corners[:, 2:] - corners[:, :2]])
+        assert [text.get_text() for text in axes.texts] == [f"{value:.2f}" for value in score]
+    assert not figure.axes[5].images
+    figure.draw_without_rendering()

@@ -33,8 +33,8 @@ class Detections(NamedTuple):
 
 def detect(
     model: RetinaNet,
-    images: Float[Array, "b h w 3"],
-    image_sizes: Int[Array, "b 2"],
+    images: Float[Array | np.ndarray, "b h w 3"],
+    image_sizes: Int[Array | np.ndarray, "b 2"],
     *,
     score_threshold: float = 0.05,
     iou_threshold: float = 0.5,

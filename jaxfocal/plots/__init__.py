@@ -1,5 +1,6 @@
 """Figures: arrays in, a matplotlib Figure out, with no global state."""
 
+from ._curves import Curve as Curve
 from ._curves import class_weights_figure as class_weights_figure
 from ._curves import focal_curves_figure as focal_curves_figure
 from ._curves import weighting_figure as weighting_figure

@@ -29,8 +29,8 @@ def average_precision(found: Detections, boxes: Sequence[np.ndarray]) -> Precisi
     IoU of 0.5 and 0.75, ``AR`` the mean recall over the IoUs, all with the best 100 boxes an image.
     """
     with redirect_stdout(io.StringIO()):  # it reports on stdout
-        truth = _truth(boxes)
-        evaluation = COCOeval(truth, truth.loadRes(_rows(found)), "bbox")
+        truth = _annotated(boxes, [np.ones(len(of_image)) for of_image in boxes])
+        evaluation = COCOeval(truth, _annotated(*_kept(found)), "bbox")
         evaluation.evaluate()
         evaluation.accumulate()
         evaluation.summarize()
@@ -39,26 +39,32 @@ def average_precision(found: Detections, boxes: Sequence[np.ndarray]) -> Precisi
     return Precision({**scores, "AR": float(evaluation.stats[8])}, {iou: by_iou[iou] for iou in SHOWN})
 
 
-def _truth(boxes: Sequence[np.ndarray]) -> COCO:
-    images = [{"id": i} for i in range(len(boxes))]
-    flat = [(i, box) for i, of_image in enumerate(boxes) for box in _as_width_and_height(of_image).tolist()]
-    annotations = [
-        {"id": k, "image_id": i, "category_id": 0, "bbox": box, "area": box[2] * box[3], "iscrowd": 0}
-        for k, (i, box) in enumerate(flat, 1)
+def _kept(found: Detections) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    boxes, scores, _, valid = map(np.asarray, found)
+    return [b[v] for b, v in zip(boxes, valid, strict=True)], [s[v] for s, v in zip(scores, valid, strict=True)]
+
+
+def _annotated(boxes: Sequence[np.ndarray], scores: Sequence[np.ndarray]) -> COCO:
+    """Boxes ``(k, 4)`` and scores ``(k,)`` of each image as a data set of COCO's, of one class."""
+    rows = [
+        (image, box, score)
+        for image, (of_image, with_scores) in enumerate(zip(boxes, scores, strict=True))
+        for box, score in zip(of_image.tolist(), with_scores.tolist(), strict=True)
     ]
-    truth = COCO()
-    truth.dataset = {"images": images, "categories": [{"id": 0}], "annotations": annotations}
-    truth.createIndex()
-    return truth
-
-
-def _rows(found: Detections) -> np.ndarray:
-    """``(valid, 7)``: image, x, y, width, height, score, class."""
-    boxes, scores, labels, valid = map(np.asarray, found)
-    image = np.broadcast_to(np.arange(len(valid))[:, None], valid.shape)
-    columns = (image[..., None], _as_width_and_height(boxes), scores[..., None], labels[..., None])
-    return np.concatenate(columns, axis=-1)[valid].astype(np.float64)
-
-
-def _as_width_and_height(boxes: np.ndarray) -> np.ndarray:
-    return np.concatenate([boxes[..., :2], boxes[..., 2:] - boxes[..., :2]], axis=-1)
+    annotations = [
+        {
+            "id": number,
+            "image_id": image,
+            "category_id": 0,
+            "bbox": [x1, y1, x2 - x1, y2 - y1],
+            "area": (x2 - x1) * (y2 - y1),
+            "iscrowd": 0,
+            "score": score,
+        }
+        for number, (image, (x1, y1, x2, y2), score) in enumerate(rows, 1)
+    ]
+    images = [{"id": image} for image in range(len(boxes))]
+    annotated = COCO()
+    annotated.dataset = {"images": images, "categories": [{"id": 0}], "annotations": annotations}
+    annotated.createIndex()
+    return annotated
