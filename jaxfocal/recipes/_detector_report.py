@@ -87,7 +87,11 @@ def print_results(runs: list[Run], out: Path) -> None:
     console = Console()
     console.print(f"detector, {_setting(first)}", soft_wrap=True, highlight=False)
     console.print(table)
-    console.print(f"One seed. {first['anchors']:,} anchors a scene.", soft_wrap=True, highlight=False)
+    console.print(
+        f"One seed. Of {first['anchors']:,} anchors a scene {first['positive_anchors']:.1f} match a digit.",
+        soft_wrap=True,
+        highlight=False,
+    )
     console.print(f"wrote {out}", soft_wrap=True, highlight=False, markup=False)
 
 

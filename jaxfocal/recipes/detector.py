@@ -5,7 +5,7 @@ focal loss, cross-entropy with the positives weighted up, with the hardest negat
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -71,16 +71,19 @@ def batches(scenes: Scenes, config: DetectorConfig) -> Iterator[dict[str, np.nda
     rng = np.random.default_rng(config.seed)
     for _ in range(config.steps):
         chosen = rng.integers(0, len(scenes.images), config.batch_size)
-        boxes = [scenes.boxes[i] for i in chosen]
-        labels = [np.zeros(len(box), np.int32) for box in boxes]
         images = preprocess(scenes.images[chosen]).images
-        yield {"images": images, **detection.pad_boxes(boxes, labels, max_boxes=MOST_DIGITS)._asdict()}
+        yield {"images": images, **pad([scenes.boxes[i] for i in chosen])._asdict()}
 
 
 def preprocess(grey: np.ndarray) -> detection.ImageBatch:
     """Grey images ``(b, 128, 128)`` as the model takes them."""
     rgb = np.repeat(grey[..., None], 3, axis=-1)
     return detection.preprocess(list(rgb), min_size=SIZE, max_size=SIZE)
+
+
+def pad(boxes: Sequence[np.ndarray]) -> detection.PaddedBoxes:
+    """The boxes of each scene in as many rows as a scene can have, all of class 0."""
+    return detection.pad_boxes(boxes, [np.zeros(len(box), np.int32) for box in boxes], max_boxes=MOST_DIGITS)
 
 
 def train(
@@ -124,6 +127,14 @@ def find(model: detection.RetinaNet, scenes: Scenes, batch_size: int = 50) -> de
     return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
 
 
+def positive_anchors(model: detection.RetinaNet, scenes: Scenes) -> float:
+    """How many anchors of a scene match a digit, on average."""
+    anchors = model.anchors(SIZE, SIZE)
+    targets = pad(scenes.boxes)
+    matches = jax.jit(jax.vmap(partial(detection.match_anchors, anchors)))(targets.boxes, targets.valid)
+    return float(np.mean(np.sum(np.asarray(matches) >= 0, axis=-1)))
+
+
 def run(config: DetectorConfig) -> Run:
     """Train and evaluate; shows progress, writes no files."""
     begin = time.perf_counter()
@@ -140,6 +151,7 @@ def run(config: DetectorConfig) -> Run:
         "scenes": {"training": TRAINING_SCENES, "test": TEST_SCENES},
         "digits": {"training": sum(map(len, training.boxes)), "test": sum(map(len, test.boxes))},
         "anchors": len(model.anchors(SIZE, SIZE)),
+        "positive_anchors": positive_anchors(model, test),
         **precision.scores,
         **measured_on(begin),
     }

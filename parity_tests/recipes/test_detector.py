@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from jaxfocal.detection import pairwise_iou
 from jaxfocal.detection.transform import MEAN, STD
 from jaxfocal.recipes import detector
 from jaxfocal.recipes._detector_config import LOSS_NAMES, DetectorConfig
@@ -51,6 +52,16 @@ def summary(folder: Path) -> dict[str, Any]:
 def metrics(folder: Path) -> dict[str, np.ndarray]:
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def positives(finished: detector.Run) -> list[int]:
+    """Of each scene: anchors of IoU 0.5 with a digit, and for each digit those that no other anchor exceeds."""
+    anchors = detector.ANCHORS((SIZE, SIZE), [(n, n) for n in (16, 8, 4, 2, 1)])
+    counts = []
+    for boxes in finished.scenes.boxes:
+        iou = np.asarray(pairwise_iou(jnp.asarray(boxes), anchors))
+        counts.append(int(((iou.max(axis=0) >= 0.5) | (iou == iou.max(axis=1, keepdims=True)).any(axis=0)).sum()))
+    return counts
 
 
 def test_a_short_run_learns(finished):
@@ -143,6 +154,7 @@ def test_the_summary_says_what_was_run_and_what_came_out(finished, out):
     assert said["scenes"] == {"training": 40, "test": 8}
     assert said["digits"]["test"] == sum(map(len, finished.scenes.boxes))
     assert said["anchors"] == 9 * (16**2 + 8**2 + 4**2 + 2**2 + 1)
+    assert said["positive_anchors"] == pytest.approx(np.mean(positives(finished)))
     assert said["AP50"] == pytest.approx(finished.precision[0.5].mean())
     assert said["AP75"] == pytest.approx(finished.precision[0.75].mean())
     assert 0 <= said["AP"] <= said["AP50"] <= 1
@@ -177,5 +189,5 @@ def test_the_table_has_a_column_a_loss(finished, out, capsys):
     assert columns.split()[-4:] == list(LOSS_NAMES)
     (row,) = (line for line in printed.splitlines() if line.startswith("AP, IoU 0.5  "))
     assert row.split()[-4:] == [f"{finished.summary['AP50']:.3f}"] * 4
-    assert "3,069 anchors" in printed
+    assert f"Of 3,069 anchors a scene {finished.summary['positive_anchors']:.1f} match a digit." in printed
     assert f"wrote {out}" in printed
