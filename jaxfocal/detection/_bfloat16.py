@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jaxtyping import BFloat16, Float, UInt16
 
-from ..losses._rules import tangent
+from .._tangents import tangent
 
 STRIP = 2**17  # numbers read for one strip: more of them, and the float32 sums leave the cache
 LEAST_PIXELS = 512  # of a strip: a product of fewer rows is slower

@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
+from .._host import host_values
 from ..losses import sigmoid_focal_loss
-from ..losses._checks import host_values
 from ._checks import check_array, check_floating
 from .boxes import ciou_loss, diou_loss, giou_loss, well_formed
 from .coder import decode_boxes, encode_boxes

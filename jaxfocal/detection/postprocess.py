@@ -11,7 +11,7 @@ from flax import nnx
 from jax import Array
 from jaxtyping import Bool, Float, Int
 
-from ..losses._checks import host_values
+from .._host import host_values
 from ._checks import check_array, check_floating, check_number, check_whole
 from .boxes import clip_boxes
 from .coder import decode_boxes

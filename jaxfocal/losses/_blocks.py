@@ -15,8 +15,9 @@ import numpy as np
 from jax import Array, lax
 from jaxtyping import Float
 
+from .._tangents import tangent
 from ._passes import on_cpu, one_pass
-from ._rules import Number, tangent
+from ._rules import Number
 
 BLOCK = 2**18  # elements
 LEAST_BLOCKS = 4  # fewer terms stay in the cache by themselves

@@ -14,6 +14,7 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 from jaxtyping import Float
 
+from .._host import host_values
 from ._rules import Known, Number
 
 
@@ -32,15 +33,6 @@ NON_NEGATIVE = Accepted(lambda v: (v >= 0) & (v < np.inf), ">= 0 and finite")
 POSITIVE = Accepted(lambda v: (v > 0) & (v < np.inf), "> 0 and finite")
 PROBABILITY = Accepted(lambda v: (v >= 0) & (v <= 1), "in [0, 1]")
 BELOW_ONE = Accepted(lambda v: (v >= 0) & (v < 1), "in [0, 1)")
-
-
-def host_values(x: Any) -> np.ndarray | None:
-    """``x`` as numpy where it can be read without tracing or waiting for an accelerator, else None."""
-    if isinstance(x, jax.core.Tracer):
-        return None
-    if isinstance(x, jax.Array) and not (x.is_fully_addressable and all(d.platform == "cpu" for d in x.devices())):
-        return None
-    return np.asarray(x)
 
 
 def check_logits(logits: ArrayLike) -> Array:

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.custom_derivatives import SymbolicZero
 
+from .._tangents import tangent
 from ._passes import own_pass
 from ._reduce import keep
-from ._rules import tangent
 
 
 def one_residual(loss: Callable[..., Array]) -> Callable[..., Array]:

@@ -1,4 +1,4 @@
-"""What the custom derivative rules have in common."""
+"""What the custom derivative rules of the losses have in common."""
 
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -37,18 +37,3 @@ def along(slopes: Sequence[Callable[[], Array]], tangents: Sequence[Any]) -> Arr
     """The sum of ``slope() * tangent``; a slope whose argument does not move is not computed."""
     live = [s() * dot for s, dot in zip(slopes, tangents, strict=True) if not isinstance(dot, SymbolicZero | Known)]
     return reduce(add, live)
-
-
-def tangent(fn: Callable[..., Array], primals: Sequence[Any], tangents: Sequence[Any]) -> Array:
-    """``jax.jvp`` of ``fn`` along the tangents that are not symbolic zeros."""
-    leaves, treedef = jax.tree.flatten(primals)
-    dots = jax.tree.leaves(tangents)
-    live = [i for i, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
-
-    def of_live(*values: Array) -> Array:
-        filled = list(leaves)
-        for i, value in zip(live, values, strict=True):
-            filled[i] = value
-        return fn(*jax.tree.unflatten(treedef, filled))
-
-    return jax.jvp(of_live, [leaves[i] for i in live], [dots[i] for i in live])[1]

@@ -6,7 +6,8 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float, Real
 
-from ._checks import BELOW_ONE, FINITE, check_counts, check_scalar, host_values
+from .._host import host_values
+from ._checks import BELOW_ONE, FINITE, check_counts, check_scalar
 
 
 def inverse_frequency_weights(counts: Real[ArrayLike, "c"]) -> Float[Array, "c"]:
