@@ -1,6 +1,6 @@
 """A RetinaNet that finds handwritten digits among things that look like them: ``jaxfocal train detector``.
 
-Of some 3,000 anchors of a scene about ten lie on a digit. The losses that can be compared are the answers to that: the
+Of some 3,000 anchors of a scene about nine lie on a digit. The losses that can be compared are the answers to that: the
 focal loss, cross-entropy with the positives weighted up, with the hardest negatives alone, and as it is.
 """
 
