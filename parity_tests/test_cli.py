@@ -185,6 +185,7 @@ def test_the_gan_runs_with_the_options_given(tmp_path, monkeypatch):
     [
         (["--loss", "hinge"], "ohem"),
         (["--steps", "0"], "error: steps must be an integer of at least 1, got 0\n"),
+        (["--learning-rate", "inf"], "error: learning_rate must be finite and above 0, got inf\n"),
         (["--learning-rate", "nan"], "error: learning_rate must be finite and above 0, got nan\n"),
         (["--batch-size", "0"], "error: batch_size must be an integer of at least 1, got 0\n"),
         (["--seed", "-1"], "error: seed must be an integer in [0, 2**31), got -1\n"),

@@ -160,3 +160,9 @@ def test_detections_figure_outlines_true_and_found_boxes():
         assert [text.get_text() for text in axes.texts] == [f"{value:.2f}" for value in score]
     assert not figure.axes[5].images
     figure.draw_without_rendering()
+
+
+def test_detections_figure_refuses_boxes_of_fewer_images():
+    images, boxes, scores = np.zeros((2, 8, 8)), [np.zeros((0, 4))] * 2, [np.zeros(0)] * 2
+    with pytest.raises(ValueError, match="must be of 2 images, got 1, 2 and 2"):
+        plots.detections_figure(images, boxes[:1], boxes, scores)

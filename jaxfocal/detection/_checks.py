@@ -37,7 +37,10 @@ def check_number(name: str, value: Any) -> None:
 
 def check_size(name: str, value: Any) -> tuple[int, int]:
     """A height and a width, integers of at least 1."""
-    sides = np.asarray(value).tolist() if isinstance(value, tuple | list | np.ndarray | jax.Array) else value
+    try:
+        sides = np.asarray(value).tolist() if isinstance(value, tuple | list | np.ndarray | jax.Array) else value
+    except (ValueError, jax.errors.TracerArrayConversionError):  # ragged, or traced
+        sides = None
     if not isinstance(sides, list) or len(sides) != 2 or not all(isinstance(n, int) and n >= 1 for n in sides):
         raise ValueError(f"{name} must be a height and a width, integers of at least 1, got {value!r}")
     return sides[0], sides[1]

@@ -142,6 +142,13 @@ def _is_bad(boxes: Any, labels: Any, num_classes: int) -> Any:
     return ~well_formed(boxes) | (labels < 0) | (labels >= num_classes)
 
 
+def check_losses(classification_loss: Any, box_loss: Any) -> None:
+    """ValueError for a classification loss that is no function, or an unknown box loss."""
+    check_box_loss(box_loss)
+    if not callable(classification_loss):
+        raise ValueError(f"classification_loss must be a function, got {classification_loss!r}")
+
+
 def _check(
     outputs: RetinaNetOutputs,
     anchors: Array,
@@ -176,9 +183,7 @@ def _check(
         raise ValueError(f"labels must be integers of shape {boxes.shape[:2]}, got {labels.dtype} {labels.shape}")
     if valid.shape != boxes.shape[:2] or valid.dtype != jnp.bool_:
         raise ValueError(f"valid must be bool of shape {boxes.shape[:2]}, got {valid.dtype} {valid.shape}")
-    check_box_loss(box_loss)
-    if not callable(classification_loss):
-        raise ValueError(f"classification_loss must be a function, got {classification_loss!r}")
+    check_losses(classification_loss, box_loss)
     known_anchors = host_values(anchors)
     if known_anchors is not None and not (good := well_formed(known_anchors)).all():
         row = int(np.argmin(good))

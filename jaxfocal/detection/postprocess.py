@@ -16,7 +16,7 @@ from ._checks import check_array, check_floating, check_number, check_whole
 from .boxes import clip_boxes
 from .coder import decode_boxes
 from .nms import batched_nms
-from .retinanet import RetinaNet, RetinaNetOutputs
+from .retinanet import RetinaNet, RetinaNetOutputs, check_filled
 
 
 class Detections(NamedTuple):
@@ -81,8 +81,7 @@ def detect(
     _warn_of_pixels(images)
     _check_image_sizes(image_sizes, images.shape)
     graphdef, state = nnx.split(model)
-    if isinstance(jax.tree.leaves(state)[0], jax.ShapeDtypeStruct):
-        raise ValueError("model must have parameters, got an abstract one; load_torchvision fills it")
+    check_filled(state)
     options = (score_threshold, iou_threshold, num_candidates, max_detections)
     return _detect(graphdef, options, state, images, jnp.asarray(image_sizes))
 

@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
@@ -135,6 +136,17 @@ class RetinaNet(nnx.Module):
     def anchors(self, height: int, width: int, dtype: DTypeLike = jnp.float32) -> Float[Array, "a 4"]:
         """The anchors of padded images of this size, in the order of the outputs."""
         return self.generator((height, width), self.feature_sizes(height, width), dtype)
+
+
+def check_filled(state: nnx.State) -> None:
+    """ValueError where a parameter of a model has a shape and no values."""
+    for path, leaf in jax.tree.leaves_with_path(state):
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            where = jax.tree_util.keystr(path, simple=True, separator=".")
+            raise ValueError(
+                f"model must have parameters, got an abstract one at {where}; load_torchvision fills it, "
+                "its heads only where the file has them"
+            )
 
 
 def check_box_loss(name: str) -> None:

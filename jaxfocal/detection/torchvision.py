@@ -28,7 +28,8 @@ def load_torchvision(
       model: filled in place. It may be abstract, as ``nnx.eval_shape`` makes it without drawing parameters.
       state_dict: a state_dict of torch tensors or of numpy arrays, or the path of a ``.safetensors`` or ``.pth`` file
         (``.pth`` needs PyTorch).
-      backbone_only: leave the heads as they are, and the file's heads alone; for another number of classes.
+      backbone_only: leave the heads as they are, and the file's heads alone; for another number of classes. The model
+        must have drawn its heads: those of an abstract one stay abstract.
 
     Returns:
       ``model``.

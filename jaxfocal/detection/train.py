@@ -9,7 +9,8 @@ import optax
 from flax import nnx
 from jax import Array
 
-from .objective import Losses, retinanet_loss
+from ._checks import check_array
+from .objective import ClassificationLoss, Losses, check_losses, retinanet_focal_loss, retinanet_loss
 from .retinanet import RetinaNet
 
 BATCH = ("images", "boxes", "labels", "valid")
@@ -27,7 +28,11 @@ Step = Callable[[TrainState, dict[str, Array]], tuple[TrainState, Losses]]
 
 
 def training_step(
-    model: RetinaNet, optimizer: optax.GradientTransformation, **options: Any
+    model: RetinaNet,
+    optimizer: optax.GradientTransformation,
+    *,
+    classification_loss: ClassificationLoss = retinanet_focal_loss,
+    box_loss: str | None = None,
 ) -> tuple[nnx.GraphDef, TrainState, Step]:
     """A model and an optimizer as a pure step, for one ``jax.jit``.
 
@@ -37,14 +42,16 @@ def training_step(
     Args:
       model: as it is now. The step does not change it; a state that is donated uses up the arrays of the model.
       optimizer: of optax; it moves every parameter.
-      options: of ``retinanet_loss``; the box loss is the model's unless given.
+      classification_loss: of ``retinanet_loss``.
+      box_loss: of ``retinanet_loss``; None: the model's.
 
     Returns:
       ``graphdef, state, step``: ``step(state, batch)`` gives the next state and the losses, and
       ``nnx.merge(graphdef, state.params, state.model_state)`` a model.
 
     Raises:
-      ValueError: for another model or optimizer, or, when the step is traced, a batch that lacks one of the four.
+      ValueError: for another model or optimizer, an unknown box loss or a classification loss that is no function; when
+        the step is traced, for another state, or a batch that lacks one of the four.
 
     >>> from jaxfocal.detection.fpn import resnet_fpn
     >>> rngs = nnx.Rngs(0)
@@ -58,7 +65,8 @@ def training_step(
         raise ValueError(f"optimizer must be of optax, as optax.sgd(1e-2), got {optimizer!r:.80}")
     split: Any = nnx.split(model, nnx.Param, ...)
     graphdef, params, model_state = split
-    options = {"box_loss": model.box_loss} | options
+    box_loss = model.box_loss if box_loss is None else box_loss
+    check_losses(classification_loss, box_loss)
 
     def total_loss(params: Any, model_state: Any, batch: dict[str, Array]) -> tuple[Array, tuple[Losses, Any]]:
         merged = nnx.merge(graphdef, params, model_state, copy=True)  # variables that this trace may write
@@ -66,15 +74,29 @@ def training_step(
         outputs = merged(images, train=True)
         wide = jnp.promote_types(batch["boxes"].dtype, jnp.float32)
         anchors = merged.anchors(images.shape[1], images.shape[2], wide if wide == jnp.float64 else jnp.float32)
-        losses = retinanet_loss(outputs, anchors, batch["boxes"], batch["labels"], batch["valid"], **options)
+        losses = retinanet_loss(
+            outputs,
+            anchors,
+            batch["boxes"],
+            batch["labels"],
+            batch["valid"],
+            classification_loss=classification_loss,
+            box_loss=box_loss,
+        )
         return losses["classification"] + losses["bbox_regression"], (losses, nnx.state(merged, nnx.Not(nnx.Param)))
 
     def step(state: TrainState, batch: dict[str, Array]) -> tuple[TrainState, Losses]:
+        if not isinstance(state, TrainState):
+            raise ValueError(
+                f"state must be a TrainState, as training_step or step returns it, got {type(state).__name__}"
+            )
         missing = [name for name in BATCH if name not in batch] if isinstance(batch, dict) else list(BATCH)
         if missing:
             raise ValueError(
                 f"batch must be a dict of {', '.join(BATCH)}, got {type(batch).__name__} without {', '.join(missing)}"
             )
+        for name in BATCH:
+            check_array(name, batch[name])
         gradients, (losses, model_state) = jax.grad(total_loss, has_aux=True)(state.params, state.model_state, batch)
         updates, optimizer_state = optimizer.update(gradients, state.optimizer_state, state.params)
         return TrainState(optax.apply_updates(state.params, updates), model_state, optimizer_state), losses

@@ -102,7 +102,9 @@ def resized_size(size: Size, min_size: int = 800, max_size: int = 1333) -> Size:
 
 
 def shape_buckets(min_size: int = 800, max_size: int = 1333) -> list[Size]:
-    """Five padded sizes that hold every image ``preprocess`` makes: square, and two lengths of either orientation.
+    """Six padded sizes that hold every batch ``preprocess`` makes: square, two lengths of either orientation, and both.
+
+    The last is for batches of landscapes and portraits; batches of one orientation need less padding.
 
     Args:
       min_size: of the shorter side.
@@ -112,13 +114,13 @@ def shape_buckets(min_size: int = 800, max_size: int = 1333) -> list[Size]:
       Heights and widths, multiples of 32.
 
     >>> shape_buckets()
-    [(800, 800), (800, 1088), (1088, 800), (800, 1344), (1344, 800)]
+    [(800, 800), (800, 1088), (1088, 800), (800, 1344), (1344, 800), (1344, 1344)]
     """
     check_whole("min_size", min_size)
     check_whole("max_size", max_size, least=min_size)
     short, long = _round_up(min_size), _round_up(max_size)
     middle = _round_up((min_size + max_size) // 2)
-    sizes = [(short, short), (short, middle), (middle, short), (short, long), (long, short)]
+    sizes = [(short, short), (short, middle), (middle, short), (short, long), (long, short), (long, long)]
     return list(dict.fromkeys(sizes))
 
 
@@ -168,7 +170,7 @@ def pad_boxes(boxes: Sequence[np.ndarray], labels: Sequence[np.ndarray], max_box
     box_arrays, label_arrays = _each_as_array("boxes", boxes), _each_as_array("labels", labels)
     if len(boxes) != len(labels):
         raise ValueError(f"boxes and labels must be of as many images, got {len(boxes)} and {len(labels)}")
-    dtype = np.result_type(np.float32, *(box.dtype for box in box_arrays if box.dtype.kind == "f"))
+    dtype = np.result_type(np.float32, *(box.dtype for box in box_arrays if len(box) and box.dtype.kind == "f"))
     result = PaddedBoxes(
         np.zeros((len(boxes), max_boxes, 4), dtype),
         np.zeros((len(boxes), max_boxes), np.int32),
@@ -195,7 +197,7 @@ def pad_boxes(boxes: Sequence[np.ndarray], labels: Sequence[np.ndarray], max_box
 
 
 def _each_as_array(name: str, values: Sequence[np.ndarray]) -> list[np.ndarray]:
-    if not isinstance(values, Sequence | np.ndarray):
+    if not isinstance(values, Sequence | np.ndarray | jax.Array):
         raise ValueError(f"{name} must be a list with an array for each image, got {type(values).__name__}")
     try:
         return [np.asarray(value) for value in values]

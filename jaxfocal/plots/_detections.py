@@ -62,7 +62,15 @@ def detections_figure(
 
     Returns:
       A figure of an axes an image, three in a row.
+
+    Raises:
+      ValueError: unless there are boxes, found boxes and scores for each image.
     """
+    if {len(boxes), len(found), len(scores)} != {len(np.asarray(images))}:
+        raise ValueError(
+            f"boxes, found and scores must be of {len(np.asarray(images))} images, "
+            f"got {len(boxes)}, {len(found)} and {len(scores)}"
+        )
     rows = -(-len(np.asarray(images)) // 3)
     figure = Figure(figsize=(10.5, 0.5 + 3.5 * rows), layout="constrained")
     figure.suptitle(title)

@@ -11,7 +11,6 @@ from pycocotools.cocoeval import COCOeval
 
 from jaxfocal.detection import Detections
 
-RECALLS = np.linspace(0, 1, 101)  # where COCO reads the precision off
 SHOWN = (0.5, 0.75)  # IoU
 
 
@@ -27,6 +26,7 @@ def average_precision(found: Detections, boxes: Sequence[np.ndarray]) -> Precisi
 
     ``AP`` is the mean precision over the recalls and over IoUs of 0.5, 0.55 ... 0.95, ``AP50`` and ``AP75`` those at an
     IoU of 0.5 and 0.75, ``AR`` the mean recall over the IoUs, all with the best 100 boxes an image.
+    There must be a true box somewhere.
     """
     with redirect_stdout(io.StringIO()):  # it reports on stdout
         truth = _annotated(boxes, [np.ones(len(of_image)) for of_image in boxes])

@@ -1,6 +1,6 @@
 """What the options of a recipe must be."""
 
-import math
+import sys
 from typing import Any
 
 
@@ -11,7 +11,7 @@ def is_int(value: Any, least: int) -> bool:
 
 def is_number(value: Any) -> bool:
     """Whether it is a finite number; True and False are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def require(name: str, value: Any, accepted: bool, expected: str) -> None:

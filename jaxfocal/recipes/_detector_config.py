@@ -25,7 +25,8 @@ class DetectorConfig:
     seed: int = 0
     """Seed of the scenes, the initial parameters and the batches."""
     learning_rate: float = 3e-3
-    """Highest learning rate of Adam: it rises over the first tenth of the steps, and falls to 0 along a cosine."""
+    """Highest learning rate of Adam: from 0 it rises over the first tenth of the steps, then falls to 0 along a
+    cosine."""
     batch_size: int = 8
     """Scenes in a batch."""
 

@@ -50,11 +50,12 @@ def save_run(run: Run, folder: Path) -> None:
     plots.precision_figure(curves, losses=run.metrics, title=title).savefig(folder / "detector.png", dpi=150)
     boxes, scores, _, valid = map(np.asarray, run.found)
     shown = valid & (scores > SHOWN_SCORE)
+    some = range(min(NUM_SHOWN, len(boxes)))
     figure = plots.detections_figure(
         run.scenes.images[:NUM_SHOWN],
         run.scenes.boxes[:NUM_SHOWN],
-        [boxes[i][shown[i]] for i in range(NUM_SHOWN)],
-        [scores[i][shown[i]] for i in range(NUM_SHOWN)],
+        [boxes[i][shown[i]] for i in some],
+        [scores[i][shown[i]] for i in some],
         title=f"Digits (dashed) and what scores above {SHOWN_SCORE}: {title}",
     )
     figure.savefig(folder / "detections.png", dpi=150)

@@ -24,7 +24,7 @@ def draw_scenes(digits: np.ndarray, n: int, rng: np.random.Generator) -> Scenes:
 
     A scene has one or two digits and up to eight distractors, bright on noise, of five sizes; none overlaps another. A
     distractor is a digit whose quarters have changed places diagonally, so that it has the ink of one and the shape of
-    none. A box is as tight as the ink.
+    none. A box holds all ink of the digit, the faintest too, and is as tight as that.
     """
     drawn = [_draw_scene(digits.reshape(-1, 8, 8), rng) for _ in range(n)]
     return Scenes(np.stack([image for image, _ in drawn]), [boxes for _, boxes in drawn])

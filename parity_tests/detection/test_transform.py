@@ -2,6 +2,7 @@
 
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -38,21 +39,24 @@ def test_it_is_torchvisions_on_photographs(dtype, min_size, max_size):
     np.testing.assert_array_equal(rescale_boxes(boxes, *sizes), resize_boxes(torch.tensor(boxes), *sizes).numpy())
 
 
-def test_buckets_hold_every_image_and_are_few():
-    """A thousand sizes of images, five of batches."""
+def test_buckets_hold_every_batch_and_are_few():
+    """A thousand sizes of images, five of batches of one; the sixth is for two of them."""
     rng = np.random.default_rng(0)
     seen = set()
     for size in rng.integers(50, 2000, (1000, 2)).tolist():
         height, width = resized_size(tuple(size))
         fitting = [b for b in shape_buckets() if b[0] >= height and b[1] >= width]
         seen.add(min(fitting, key=lambda b: b[0] * b[1]))
-    assert seen == set(shape_buckets())
+    assert seen == set(shape_buckets()[:-1])
+    photographs = [np.zeros((480, 640, 3), np.float32), np.zeros((640, 480, 3), np.float32)]
+    assert preprocess(photographs, buckets=shape_buckets()).images.shape == (2, 1344, 1344, 3)
+    assert [len(shape_buckets(800, longest)) for longest in (800, 801, 1333)] == [1, 4, 6]
 
 
 def test_a_batch_takes_the_smallest_bucket():
     images = [np.zeros((60, 80, 3)), np.zeros((60, 60, 3))]
     batch = preprocess(images, min_size=60, max_size=100, buckets=shape_buckets(60, 100))
-    assert shape_buckets(60, 100) == [(64, 64), (64, 96), (96, 64), (64, 128), (128, 64)]
+    assert shape_buckets(60, 100) == [(64, 64), (64, 96), (96, 64), (64, 128), (128, 64), (128, 128)]
     assert batch.images.shape == (2, 64, 96, 3)
     assert batch.image_sizes.tolist() == [[60, 80], [60, 60]]
     assert (batch.images[0, 60:] == 0).all()
@@ -104,3 +108,11 @@ def test_boxes_and_labels_of_other_numbers_of_images():
     with pytest.raises(ValueError, match="of as many images, got 2 and 1"):
         pad_boxes([np.zeros((0, 4))] * 2, [np.zeros(0, int)], 2)
     np.testing.assert_array_equal(pad_boxes([np.zeros((0, 4))], [np.zeros(0)], 2).valid, False)  # no label, any dtype
+
+
+def test_an_image_without_boxes_does_not_widen_the_others():
+    some, none = np.array([[0.0, 0, 5, 5]], np.float32), np.zeros((0, 4))
+    assert pad_boxes([some, none], [np.array([1]), np.zeros(0, int)], 2).boxes.dtype == np.float32
+    assert pad_boxes([some.astype(np.float64), none], [np.array([1]), np.zeros(0, int)], 2).boxes.dtype == np.float64
+    stacked = pad_boxes(jnp.asarray(some)[None], jnp.ones((1, 1), jnp.int32), 2)
+    np.testing.assert_array_equal(stacked.boxes[0], [[0, 0, 5, 5], [0, 0, 0, 0]])

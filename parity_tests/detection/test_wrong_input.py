@@ -38,9 +38,15 @@ def nms(**changes):
     return d.batched_nms(**(good | {"iou_threshold": 0.5, "max_outputs": 2} | changes))
 
 
-def step(optimizer=None, batch=BATCH, model=MODEL):
-    _, state, one = d.training_step(model, optax.sgd(0.1) if optimizer is None else optimizer)
+def step(optimizer=None, batch=BATCH, model=MODEL, **options):
+    _, state, one = d.training_step(model, optax.sgd(0.1) if optimizer is None else optimizer, **options)
     return jax.eval_shape(one, state, batch)
+
+
+def half_filled():
+    """An abstract model after the backbone of a file."""
+    model = nnx.eval_shape(lambda: small_model(dtype=np.float32))
+    return d.load_torchvision(model, d.export_torchvision(MODEL), backbone_only=True)
 
 
 def loss(**changes):
@@ -89,6 +95,10 @@ CALLS = {
     "no image": (lambda: MODEL(IMAGES[:0]), "images must have shape (batch, height, width, 3), got shape (0, 64"),
     "anchor size": (lambda: MODEL.anchors(64.5, 64), "image_size must be a height and a width, integers"),
     "detect model": (lambda: d.detect(None, IMAGES, SIZES), "model must be a RetinaNet, got NoneType"),
+    "detect half filled": (
+        lambda: d.detect(half_filled(), IMAGES, SIZES),
+        "model must have parameters, got an abstract one at head.",
+    ),
     "detect abstract": (lambda: d.detect(build(), IMAGES, SIZES), "model must have parameters, got an abstract one"),
     "sizes beyond": (
         lambda: d.detect(MODEL, IMAGES, np.array([[640, 480]])),
@@ -119,6 +129,11 @@ CALLS = {
     "odd bucket": (lambda: d.preprocess([PHOTO], buckets=[(801, 999)]), "buckets must be multiples of 32"),
     "buckets": (lambda: d.shape_buckets(0), "min_size must be at least 1, got 0"),
     "scale": (lambda: d.rescale_boxes(BOXES, (0, 4), (4, 4)), "old_size must be a height and a width"),
+    "scale traced": (
+        lambda: jax.jit(d.rescale_boxes)(BOXES, (8, 8), (4, 4)),
+        "old_size must be a height and a width",
+    ),
+    "scale ragged": (lambda: d.rescale_boxes(BOXES, ((4,), 4), (4, 4)), "old_size must be a height and a width"),
     "scale shape": (lambda: d.rescale_boxes(BOXES, PHOTO.shape, (4, 4)), "old_size must be a height and a width"),
     "box list": (lambda: d.box_area([[0.0, 0, 1, 1]]), "boxes must be a NumPy or JAX array, got list"),
     "box counts": (lambda: d.giou_loss(BOXES, BOXES[[0, 1, 0]]), "boxes1 and boxes2 must broadcast, got shapes (2, 4)"),
@@ -147,6 +162,16 @@ CALLS = {
     "labels": (lambda: loss(labels=[[0, 0]]), "labels must be a NumPy or JAX array, got list"),
     "loss": (lambda: loss(classification_loss="focal"), "classification_loss must be a function, got 'focal'"),
     "tuple": (lambda: loss(classification_loss=lambda x, y, **o: (1, 2)), "must return one number an image, got tuple"),
+    "step box loss": (
+        lambda: step(box_loss="iou"),
+        "box_loss must be one of l1, smooth_l1, giou, diou, ciou, got 'iou'",
+    ),
+    "step loss": (lambda: step(classification_loss="focal"), "classification_loss must be a function, got 'focal'"),
+    "box rows": (lambda: step(batch={**BATCH, "boxes": [[0.0] * 4]}), "boxes must be a NumPy or JAX array, got list"),
+    "state": (
+        lambda: d.training_step(MODEL, optax.sgd(0.1))[2](MODEL, BATCH),
+        "state must be a TrainState, as training_step or step returns it, got RetinaNet",
+    ),
     "batch": (lambda: step(batch=(1, 2)), "batch must be a dict of images, boxes, labels, valid, got tuple"),
     "no valid": (lambda: step(batch={k: BATCH[k] for k in ("images", "boxes", "labels")}), "got dict without valid"),
     "optimizer": (lambda: step(optax.adam), "optimizer must be of optax, as optax.sgd(1e-2), got <function adam"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from jaxfocal.detection import pairwise_iou
+from jaxfocal.detection import pairwise_iou, retinanet_loss
 from jaxfocal.detection.transform import MEAN, STD
 from jaxfocal.recipes import detector
 from jaxfocal.recipes._detector_config import LOSS_NAMES, DetectorConfig
@@ -79,6 +79,53 @@ def test_the_seed_decides_every_number_of_a_run(finished, monkeypatch):
     assert {**again.summary, "duration_seconds": 0} == {**finished.summary, "duration_seconds": 0}
     for name, values in finished.metrics.items():
         np.testing.assert_array_equal(again.metrics[name], values)
+
+
+@pytest.mark.parametrize("loss", LOSS_NAMES)
+def test_training_goes_by_the_loss_that_was_asked_for(loss):
+    """The first step's losses are those of the untrained model on the first batch."""
+    scenes = draw_scenes(long_tailed_digits(1.0, seed=0)[0].images, 4, np.random.default_rng(0))
+    config = DetectorConfig(loss=loss, steps=1, batch_size=2, seed=3)
+    _, metrics = detector.train(detector.build_model(config.seed), scenes, config, lambda step, metrics: None)
+    (batch,) = detector.batches(scenes, config)
+    model = detector.build_model(config.seed)
+    expected = retinanet_loss(
+        model(jnp.asarray(batch["images"]), train=True),
+        model.anchors(SIZE, SIZE),
+        batch["boxes"],
+        batch["labels"],
+        batch["valid"],
+        classification_loss=detector.CLASSIFICATION_LOSSES[loss],
+    )
+    for name, value in expected.items():
+        np.testing.assert_allclose(metrics[name], [float(value)], rtol=1e-3)
+
+
+def test_scenes_of_the_test_are_of_other_digits_and_the_seed_picks_all(monkeypatch):
+    drawn = []
+
+    def note(digits, n, rng):
+        drawn.append(digits)
+        return draw_scenes(digits, 3, rng)
+
+    def train(model, scenes, config, on_chunk):
+        weights.append(np.asarray(model.head.classification_head.cls_logits.kernel[...]))
+        return model, {"classification": scenes.images}
+
+    weights: list[np.ndarray] = []
+    monkeypatch.setattr(detector, "draw_scenes", note)
+    monkeypatch.setattr(detector, "train", train)
+    monkeypatch.setattr(detector, "find", lambda model, scenes: None)
+    monkeypatch.setattr(detector, "average_precision", lambda found, boxes: detector.Precision({}, {}))
+    runs = [detector.run(DetectorConfig(seed=seed)) for seed in (1, 2)]
+    for seed, training, test in zip((1, 2), drawn[::2], drawn[1::2], strict=True):
+        expected = long_tailed_digits(1.0, seed)
+        for digits, split in zip((training, test), expected, strict=True):
+            np.testing.assert_array_equal(digits, split.images)
+    first, second = (run.metrics["classification"] for run in runs)
+    assert (first != second).any()
+    assert (first != runs[0].scenes.images).any()
+    assert (weights[0] != weights[1]).any()
 
 
 def test_batches_are_scenes_as_the_model_takes_them():
