@@ -91,7 +91,7 @@ def train(
 ) -> tuple[detection.RetinaNet, dict[str, np.ndarray]]:
     """The trained model, and both losses of every step, each ``(steps,)``.
 
-    The loop is Python's around one compiled step: in a compiled loop XLA's convolutions on CPUs take ten times as long.
+    The loop is Python's around one compiled step: in a compiled loop XLA's convolutions on CPUs take many times as long.
 
     Raises:
       FloatingPointError: where a loss is no longer finite.
