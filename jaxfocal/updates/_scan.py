@@ -16,6 +16,9 @@ def scan_updates(update: MultiUpdate, state: MultiState, *batches: Any) -> tuple
     The numbers are those of a Python loop over the same batches, to rounding. The loop is compiled once for each
     ``update`` object and number of steps: make the update once, and run chunks of one length.
 
+    On CPUs, XLA is many times slower at the gradients of convolutions inside a compiled loop than outside: there call
+    ``jax.jit(update.update)`` in a Python loop instead.
+
     Args:
       update: made by ``multi_update``.
       state: the state before the first step.
