@@ -91,7 +91,8 @@ def train(
 ) -> tuple[detection.RetinaNet, dict[str, np.ndarray]]:
     """The trained model, and both losses of every step, each ``(steps,)``.
 
-    The loop is Python's around one compiled step: in a compiled loop XLA's convolutions on CPUs take many times as long.
+    The loop is Python's around one compiled step: on CPUs, XLA is many times slower at the gradients of convolutions
+    inside a compiled loop.
 
     Raises:
       FloatingPointError: where a loss is no longer finite.
