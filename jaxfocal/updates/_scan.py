@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 
+from ._convolutions import body
 from ._kinds import kind
 from ._state import MultiState
 from ._step import Metrics, MultiUpdate
@@ -15,9 +16,6 @@ def scan_updates(update: MultiUpdate, state: MultiState, *batches: Any) -> tuple
 
     The numbers are those of a Python loop over the same batches, to rounding. The loop is compiled once for each
     ``update`` object and number of steps: make the update once, and run chunks of one length.
-
-    On CPUs, XLA is many times slower at the gradients of convolutions inside a compiled loop than outside: there call
-    ``jax.jit(update.update)`` in a Python loop instead.
 
     Args:
       update: made by ``multi_update``.
@@ -54,4 +52,4 @@ def scan_updates(update: MultiUpdate, state: MultiState, *batches: Any) -> tuple
 
 @partial(jax.jit, static_argnums=0)
 def _scan(update: MultiUpdate, state: MultiState, batches: Any) -> tuple[MultiState, Metrics]:
-    return jax.lax.scan(lambda state, batch: update.update(state, *batch), state, batches)
+    return jax.lax.scan(body(lambda state, batch: update.update(state, *batch)), state, batches)

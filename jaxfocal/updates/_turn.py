@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from ._convolutions import body
 from ._gradients import Gradient
 from ._player import Params, Player
 from ._state import MultiState, wide
@@ -93,7 +94,7 @@ def _at_its_steps(
     def stay(own: Own) -> tuple[Own, Report]:
         return own, jax.tree.map(lambda of: jnp.zeros(of.shape, of.dtype), jax.eval_shape(move, own)[1])
 
-    return jax.lax.cond(moves_at(player, step), move, stay, own)
+    return jax.lax.cond(moves_at(player, step), body(move), stay, own)
 
 
 def moves_at(player: Player, step: Array) -> Array:
@@ -110,7 +111,7 @@ def _moves(player: Player, gradient: GradientFn, own: Own, key: Any, args: tuple
         inner_key = None if key is None else jax.random.fold_in(key, number)
         return _move(player, gradient, own, inner_key, merge_batches(rows, whole, number))
 
-    own, reports = jax.lax.scan(inner, own, (jnp.arange(player.n_steps), parts))
+    own, reports = jax.lax.scan(body(inner), own, (jnp.arange(player.n_steps), parts))
     return own, jax.tree.map(lambda stacked: stacked[-1], reports)
 
 
