@@ -11,13 +11,13 @@ from typing import Any
 
 import jax
 from jax import Array, lax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, jaxpr_as_fun
 
 
 def body(fn: Callable[..., Any]) -> Callable[..., Any]:
     """``fn`` for a loop or a branch: on CPUs with its convolutions in the order that is fast."""
     if jax.default_backend() != "cpu":
         return fn
+    from jax.extend.core import jaxpr_as_fun  # not above: jax.extend takes a while to import
 
     @wraps(fn)
     def reordered(*args: Any) -> Any:
@@ -30,6 +30,8 @@ def body(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def _reordered(program: Any) -> Any:
     """A jaxpr with its convolutions reordered, those of the jaxprs in it too; anything else as it is."""
+    from jax.extend.core import ClosedJaxpr, Jaxpr
+
     if isinstance(program, Jaxpr):  # from JAX 0.12 on a closed one is this too
         return program.replace(eqns=[new for equation in program.eqns for new in _equations(equation)])
     if isinstance(program, ClosedJaxpr):
@@ -39,7 +41,7 @@ def _reordered(program: Any) -> Any:
     return program
 
 
-def _equations(equation: JaxprEqn) -> list[JaxprEqn]:
+def _equations(equation: Any) -> list[Any]:
     """What the equation is replaced by: itself, or the equations of a convolution in plain order."""
     if equation.primitive is not lax.conv_general_dilated_p:
         return [equation.replace(params={name: _reordered(value) for name, value in equation.params.items()})]
