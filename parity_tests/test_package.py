@@ -31,7 +31,7 @@ print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 
 
 def printed(program: str) -> str:
-    """What a new interpreter prints, which may keep compiled modules: the next one then reads them, as a user's does."""
+    """What a new interpreter prints, free to keep compiled modules: the next one then reads them, as a user's does."""
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=variables)
     return run.stdout
