@@ -1,8 +1,10 @@
-"""How XLA's CPU compiler divides the work into passes over memory.
+"""How XLA divides the work into passes over memory.
 
-There a fused loop has one output. What the value and the slope of an elementwise loss have in common would be computed
-once and stored, several arrays of it, and a sum would take apart the loop whose result it adds up. Both cost more than
-computing the pieces again in registers. Compilers for GPUs make one pass of it by themselves: nothing changes there.
+What the value and the slope of an elementwise loss have in common would be computed once and stored, several arrays of
+it, which costs more than computing the pieces again in registers. On CPUs a fused loop has one output, and value and
+slope are a pass each; on GPUs the compiler fuses each whole and then makes one pass of the two.
+
+On CPUs alone, a sum would take apart the loop whose result it adds up.
 """
 
 import jax
@@ -12,7 +14,7 @@ from jax import Array
 
 def own_pass(x: Array) -> Array:
     """``x`` for a computation that shares no intermediate result with another one of ``x``."""
-    return jax.lax.optimization_barrier(x) if on_cpu() else x
+    return jax.lax.optimization_barrier(x)
 
 
 @jax.custom_jvp

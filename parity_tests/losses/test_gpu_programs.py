@@ -1,0 +1,67 @@
+"""What XLA makes of the losses for an NVIDIA GPU, read off programs that are compiled without one.
+
+An elementwise loss must be one pass over memory: logits and labels in, gradient out, and no array between.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxfocal as jf
+from parity_tests.cases import BY_ID, CASES
+from parity_tests.gpu_programs import compile_for_gpu
+
+pytest.importorskip("jax_plugins.xla_cuda12", reason="needs the CUDA plugin of JAX, and no GPU")
+
+SHAPE = (2**22, 5)  # more than the cache of the device holds: an array between is no longer cheap to keep
+LOGITS = jax.ShapeDtypeStruct(SHAPE, jnp.float32)
+ELEMENTWISE = [case.id for case in CASES if case.over == "logit" and case.local]
+
+
+@pytest.fixture(autouse=True)
+def traced_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+
+
+def labels_of(case):
+    kind = case.example()[1].dtype.kind
+    return jax.ShapeDtypeStruct(SHAPE, jnp.float32 if kind == "f" else jnp.uint8)
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_value_and_gradient_of_an_elementwise_loss_are_one_pass(name):
+    case = BY_ID[name]
+    program = compile_for_gpu(jax.value_and_grad(partial(case.loss, reduction="sum")), LOGITS, labels_of(case))
+    assert program.moved < 1.01 * program.at_least
+    assert program.temporaries < 0.01 * program.arguments
+
+
+def test_the_second_derivative_is_one_pass():
+    def product(logits, labels, tangent):
+        gradient = jax.grad(lambda x: jf.sigmoid_focal_loss(x, labels, reduction="sum"))
+        return jax.jvp(gradient, (logits,), (tangent,))[1]
+
+    program = compile_for_gpu(product, LOGITS, jax.ShapeDtypeStruct(SHAPE, jnp.uint8), LOGITS)
+    assert len(program.kernels) == 1
+    assert program.moved < 1.01 * program.at_least
+
+
+@pytest.mark.parametrize("shape", [(200_000, 21), (8192, 1000), (1024, 50257)])
+def test_the_softmax_loss_keeps_no_array_of_its_logits_size(shape):
+    logits, labels = jax.ShapeDtypeStruct(shape, jnp.float32), jax.ShapeDtypeStruct(shape[:1], jnp.int32)
+    program = compile_for_gpu(jax.value_and_grad(partial(jf.softmax_focal_loss, reduction="mean")), logits, labels)
+    rows = 4 * shape[0]
+    assert program.temporaries < 8 * rows
+
+
+def test_the_linear_loss_holds_a_part_of_the_logits():
+    rows, width, classes = 4096, 768, 50257
+    shapes = (rows, width), (width, classes), (rows,)
+    hidden, kernel, labels = (
+        jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in zip(shapes, ("float32", "float32", "int32"), strict=True)
+    )
+    loss = partial(jf.linear_softmax_focal_loss, reduction="mean")
+    program = compile_for_gpu(jax.value_and_grad(loss, argnums=(0, 1)), hidden, kernel, labels)
+    assert program.temporaries < 0.4 * 4 * rows * classes
