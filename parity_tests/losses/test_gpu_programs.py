@@ -38,6 +38,14 @@ def test_value_and_gradient_of_an_elementwise_loss_are_one_pass(name):
     assert program.temporaries < 0.01 * program.arguments
 
 
+@pytest.mark.parametrize("labels", [jnp.uint8, jnp.float32])
+def test_half_precision_is_not_widened_in_memory(labels):
+    shapes = (jax.ShapeDtypeStruct(SHAPE, dtype) for dtype in (jnp.bfloat16, labels))
+    program = compile_for_gpu(jax.value_and_grad(partial(jf.sigmoid_focal_loss, reduction="sum")), *shapes)
+    assert program.moved < 1.01 * program.at_least
+    assert program.temporaries < 0.01 * program.arguments
+
+
 def test_the_second_derivative_is_one_pass():
     def product(logits, labels, tangent):
         gradient = jax.grad(lambda x: jf.sigmoid_focal_loss(x, labels, reduction="sum"))
