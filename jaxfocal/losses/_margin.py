@@ -21,6 +21,8 @@ from jax import Array
 from jaxtyping import Bool, Float, Int
 
 from ._logarithms import log1p_down, log1p_up
+from ._online import top_and_total
+from ._passes import on_cpu
 from ._power import by_products, ratio_power
 from ._rules import Known, Number, along
 
@@ -160,9 +162,10 @@ def _softmax_of_others_jvp(primals, tangents):
 
 def _others(logits: Array, labels: Array) -> tuple[Array, Array, Array]:
     """``top (*n 1)`` of the row, ``e = exp(x - top) (*n c)`` with 0 for the label, and ``sum(e) (*n 1)``."""
-    top = largest(logits)
-    e = jnp.where(_one_hot(labels, logits.shape[-1]), 0, jnp.exp(logits - top))
-    return top, e, jnp.sum(e, axis=-1, keepdims=True)
+    is_label = _one_hot(labels, logits.shape[-1])
+    top, total = (largest(logits), None) if on_cpu() else top_and_total(logits, is_label)
+    e = jnp.where(is_label, 0, jnp.exp(logits - top))
+    return top, e, jnp.sum(e, axis=-1, keepdims=True) if total is None else total
 
 
 def _one_hot(labels: Int[Array, "*n"], num_classes: int) -> Bool[Array, "*n c"]:
