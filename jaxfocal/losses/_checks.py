@@ -92,7 +92,8 @@ def check_class_labels(
             known = (y >= 0) & (y < num_classes)
             return known if ignore_index is None else known | (y == ignore_index)
 
-        check_values("labels", labels, Accepted(in_range, f"a class in [0, {num_classes})"), where)
+        classes = f"a class in [0, {num_classes}) (ignore_index is {ignore_index})"
+        check_values("labels", labels, Accepted(in_range, classes), where)
         return array.astype(jnp.int64 if array.dtype.itemsize == 8 else jnp.int32)  # wide enough to compare with c
     if not soft:
         raise ValueError(f"labels must be integer classes, got dtype {array.dtype}")

@@ -92,7 +92,8 @@ def _check_scalars(values: Any) -> None:
             )
         is_number = isinstance(value, ARRAYS | float)
         if not is_number or jnp.shape(value) or not jnp.issubdtype(jnp.result_type(value), jnp.floating):
-            hint = "; reduce it first" if is_number and jnp.shape(value) else ""
+            hint = "; what is no loss is returned beside the dict, with has_aux=True"
+            hint = "; reduce it first" if is_number and jnp.shape(value) else hint
             raise ValueError(f"loss {name!r} must be a floating-point scalar, got {kind(value)}{hint}")
 
 

@@ -208,7 +208,7 @@ def test_traced_label_out_of_range_is_nan_in_its_row():
             "integer labels must have the shape of logits (3, 7, 11) without the class axis 2",
         ),
         ({"labels": np.zeros((*N, V))}, "labels must be integer classes, got dtype float64"),
-        ({"labels": LABELS + V}, "labels must be a class in [0, 11), got labels[0, 0]"),
+        ({"labels": LABELS + V}, "labels must be a class in [0, 11) (ignore_index is None), got labels[0, 0]"),
         ({"bias": np.zeros(D)}, "bias must have one value a class, shape (11,), got shape (4,)"),
         ({"gamma": -1.0}, "gamma must be >= 0 and finite, got gamma = -1.0"),
         ({"gamma": np.ones((3, 1))}, "gamma must be a scalar or have one value a class, got shape (3, 1)"),
