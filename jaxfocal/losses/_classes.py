@@ -89,6 +89,13 @@ def class_index(labels: Int[Array, "*n"]) -> Int[Array, "*n"]:
     return labels.astype(jnp.int32)
 
 
+def at_class(option: Array, index: Int[Array, "*n"], logits: Float[Array, "*n c"]) -> Array:
+    """A hyperparameter that broadcasts against the logits, at one class a row ``(*n)``; scalars as they are."""
+    if option.ndim == 0:
+        return option
+    return jnp.take_along_axis(jnp.broadcast_to(option, logits.shape), index[..., None], axis=-1)[..., 0]
+
+
 def label_margin(logits: Float[Array, "*n c"], labels: Int[Array, "*n"]) -> Float[Array, "*n"]:
     """The margin of the label's class; NaN, in the row's gradient too, for a label that is no class."""
     # a factor, not a select: through the chain rule it marks the whole row of the gradient

@@ -120,11 +120,11 @@ def largest(logits: Array) -> Array:
     return jnp.where(top == -jnp.inf, 0, top)
 
 
-def _shares(e: Array, total: Array) -> Array:
+def shares(e: Array, total: Array) -> Array:
     return e / jnp.where(total == 0, 1, total)
 
 
-def _log_odds_against(x: Array, top: Array, total: Array) -> Array:
+def log_odds_against(x: Array, top: Array, total: Array) -> Array:
     """``x - log(sum of the others)``, where ``top`` is taken off before any digit is lost; -inf stays -inf."""
     largest = float(jnp.finfo(x.dtype).max)
     return (x - top) + jnp.where(total == 0, largest, -jnp.log(jnp.where(total == 0, 1, total)))
@@ -135,7 +135,7 @@ def softmax_margin(logits: Float[Array, "*n c"], labels: Int[Array, "*n"]) -> Fl
     """``x_t - logsumexp_{j != t} x_j``; the labels must lie in ``[0, c)``."""
     top, _, total = _others(logits, labels)
     x_t = jnp.take_along_axis(logits, labels[..., None], axis=-1)
-    return _log_odds_against(x_t, top, total)[..., 0]
+    return log_odds_against(x_t, top, total)[..., 0]
 
 
 @softmax_margin.defjvp
@@ -150,7 +150,7 @@ def _softmax_margin_jvp(primals, tangents):
 def _softmax_of_others(logits: Float[Array, "*n c"], labels: Int[Array, "*n"]) -> Float[Array, "*n c"]:
     """The softmax over the classes other than the label; 0 for the label."""
     _, e, total = _others(logits, labels)
-    return _shares(e, total)
+    return shares(e, total)
 
 
 @_softmax_of_others.defjvp
@@ -179,16 +179,16 @@ def softmax_margins(logits: Float[Array, "*n c"]) -> Float[Array, "*n c"]:
     Taking a class's own term off the sum loses no digit where the sum holds the largest, ``exp(0) = 1``, too.
     """
     top = largest(logits)
-    return _log_odds_against(logits, top, _sum_of_other_terms(jnp.exp(logits - top), _is_top(logits)))
+    return log_odds_against(logits, top, _sum_of_other_terms(jnp.exp(logits - top), is_top_class(logits)))
 
 
 @softmax_margins.defjvp
 def _softmax_margins_jvp(primals, tangents):
     """``dz_c/dx_c = 1``, ``dz_c/dx_j = -softmax`` over the classes other than ``c``."""
     (logits,), (x_dot,) = primals, tangents
-    is_top, e = _is_top(logits), jnp.exp(logits - largest(logits))
+    is_top, e = is_top_class(logits), jnp.exp(logits - largest(logits))
     others = jnp.where(is_top, 1, _sum_of_other_terms(e, is_top))  # at least 1: the top is among them
-    others_dot = _shares(jnp.sum(e * x_dot, axis=-1, keepdims=True) - e * x_dot, others)
+    others_dot = shares(jnp.sum(e * x_dot, axis=-1, keepdims=True) - e * x_dot, others)
     row_of_top = _softmax_of_others(logits, jnp.argmax(logits, axis=-1))
     top_dot = jnp.sum(row_of_top * x_dot, axis=-1, keepdims=True)
     return softmax_margins(logits), x_dot - jnp.where(is_top, top_dot, others_dot)
@@ -199,7 +199,7 @@ def softmax_odds(logits: Float[Array, "*n c"]) -> tuple[Float[Array, "*n c"], Fl
     """``(p, q)``: the softmax, and ``1 - p`` as what the other classes share."""
     e = jnp.exp(logits - largest(logits))
     total = jnp.sum(e, axis=-1, keepdims=True)
-    return _shares(e, total), _shares(_sum_of_other_terms(e, _is_top(logits)), total)
+    return shares(e, total), shares(_sum_of_other_terms(e, is_top_class(logits)), total)
 
 
 @softmax_odds.defjvp
@@ -207,7 +207,7 @@ def _softmax_odds_jvp(primals, tangents):
     """``dp_c = p_c (q_c dx_c - sum_{j != c} p_j dx_j)``, and ``dq = -dp``."""
     (logits,), (x_dot,) = primals, tangents
     p, q = softmax_odds(logits)
-    p_dot = p * (q * x_dot - _sum_of_other_terms(p * x_dot, _is_top(logits)))
+    p_dot = p * (q * x_dot - _sum_of_other_terms(p * x_dot, is_top_class(logits)))
     return (p, q), (p_dot, -p_dot)
 
 
@@ -218,5 +218,5 @@ def _sum_of_other_terms(terms: Array, is_top: Array) -> Float[Array, "*n c"]:
     return top + (jnp.sum(below, axis=-1, keepdims=True) - below)
 
 
-def _is_top(logits: Array) -> Bool[Array, "*n c"]:
+def is_top_class(logits: Array) -> Bool[Array, "*n c"]:
     return _one_hot(jnp.argmax(logits, axis=-1), logits.shape[-1])

@@ -1,12 +1,16 @@
 """The focal loss of rows of logits, one row an example."""
 
-import jax.numpy as jnp
+from functools import partial
+
+import jax
 from jax import Array
 from jaxtyping import Float
 
 from ._checks import is_hard
-from ._classes import class_index, label_distribution, label_margin
-from ._margin import poly_curve, softmax_margins
+from ._classes import at_class, class_index, label_distribution, label_margin
+from ._expected import expected_curve, expected_curve_by_readings
+from ._margin import poly_curve
+from ._passes import on_cpu
 from ._reduce import weigh
 
 
@@ -29,14 +33,8 @@ def focal_rows(
 
 def _of_label(logits: Array, labels: Array, gamma: Array, epsilon: Array | None, class_weights: Array | None) -> Array:
     index = class_index(labels)
-
-    def at_label(option: Array) -> Array:
-        if option.ndim == 0:
-            return option
-        return jnp.take_along_axis(jnp.broadcast_to(option, logits.shape), index[..., None], axis=-1)[..., 0]
-
-    z = label_margin(logits, labels)
-    loss = poly_curve(z, at_label(gamma), None if epsilon is None else at_label(epsilon))
+    at_label = partial(at_class, index=index, logits=logits)
+    loss = poly_curve(label_margin(logits, labels), *jax.tree.map(at_label, (gamma, epsilon)))
     return loss if class_weights is None else weigh(class_weights[index], loss)
 
 
@@ -53,4 +51,5 @@ def _expected(
     if smoothing is not None:
         y = (1 - smoothing) * y + smoothing / logits.shape[-1]
     w = y if class_weights is None else y * class_weights.reshape((1,) * (y.ndim - 1) + (-1,))
-    return jnp.sum(weigh(w, poly_curve(softmax_margins(logits), gamma, epsilon)), axis=-1)
+    curve = expected_curve if on_cpu() else expected_curve_by_readings
+    return curve(logits, w, gamma, epsilon)

@@ -66,6 +66,17 @@ def test_the_softmax_loss_reads_its_logits_twice_and_keeps_none(shape):
     assert sum(kernel.bytes >= array for kernel in program.kernels) == 3
 
 
+def test_smoothed_labels_read_the_logits_four_times_and_keep_none():
+    logits, labels = jax.ShapeDtypeStruct((65536, 1000), jnp.float32), jax.ShapeDtypeStruct((65536,), jnp.int32)
+    loss = partial(jf.softmax_focal_loss, label_smoothing=0.1, reduction="mean")
+    program = compile_for_gpu(jax.value_and_grad(loss), logits, labels)
+    array = 4 * logits.size
+    assert program.temporaries < 0.01 * array
+    # the top class, the sum of the others, the sum of the slopes; value and gradient together
+    assert sum(kernel.bytes >= array for kernel in program.kernels) == 4
+    assert program.moved < 5.1 * array
+
+
 @pytest.mark.parametrize(("classes", "padded"), [(50304, False), (50257, True)])
 def test_the_linear_loss_holds_logits_and_slope_of_one_chunk(classes, padded):
     """A sixteenth of the rows; where the classes are no multiple of 64, XLA pads kernel and slope for cuBLAS."""
