@@ -38,7 +38,7 @@ def expected_curve(
 
 @jax.custom_jvp
 def expected_curve_by_readings(logits: Array, w: Array, gamma: Array, epsilon: Array | None) -> Float[Array, "*n"]:
-    """``expected_curve``, the logits read once for their sums and once for the value."""
+    """``expected_curve``; the logits are read for the top class, for the sum of the others, and for the value."""
     z, _, _ = _margins(logits, *_row_sums(logits))
     return jnp.sum(weigh(w, poly_curve(z, gamma, epsilon)), axis=-1)
 
