@@ -121,6 +121,7 @@ def largest(logits: Array) -> Array:
 
 
 def shares(e: Array, total: Array) -> Array:
+    """``e / total``, and ``e`` where the total is 0."""
     return e / jnp.where(total == 0, 1, total)
 
 
@@ -219,4 +220,5 @@ def _sum_of_other_terms(terms: Array, is_top: Array) -> Float[Array, "*n c"]:
 
 
 def is_top_class(logits: Array) -> Bool[Array, "*n c"]:
+    """True for the class of the largest logit, the first of equal ones."""
     return _one_hot(jnp.argmax(logits, axis=-1), logits.shape[-1])
